@@ -1,0 +1,70 @@
+# Everything a newcomer needs: make demo, make test. Only Python 3.11 or later, git and make are presumed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+BENCH_VENV := .venv-bench
+BENCH_READY := $(BENCH_VENV)/.ready
+
+.PHONY: help setup demo test check format bench bench-scale dev lock clean
+
+help:
+	@echo "make demo         kill a worker in the middle of a job and watch the job finish"
+	@echo "make test         lint, type-check and run every test, PostgreSQL included"
+	@echo "make check        lint and type-check only"
+	@echo "make format       put the code into our format"
+	@echo "make bench        compare with PgQueuer, Procrastinate and Huey"
+	@echo "make bench-scale  the same drain with a million finished jobs in the tables"
+	@echo "make dev          run a worker on examples/hello.py"
+	@echo "make lock         renew the locked versions"
+
+setup: $(READY)
+
+# A venv without pip is filled by the outer pip: some systems ship Python without ensurepip.
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Cortex Plane needs Python 3.11 or later; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || $(PYTHON) -m venv --without-pip $(VENV)
+	@test -x $(BIN)/pip && PIP="$(BIN)/python -m pip" || PIP="$(PYTHON) -m pip --python $(BIN)/python"; \
+	  echo "Setting up $(VENV) …"; \
+	  $$PIP install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock && \
+	  $$PIP install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+demo: setup
+	@$(BIN)/python examples/demo.py
+
+test: check
+	@$(BIN)/python -m pytest
+
+check: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --verbose 2>/dev/null | tail -n 5
+
+format: setup
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format --quiet .
+
+$(BENCH_READY): requirements-bench.lock
+	@test -x $(BENCH_VENV)/bin/python || $(PYTHON) -m venv $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	@touch $(BENCH_READY)
+
+bench: setup $(BENCH_READY)
+	@$(BIN)/python -m bench
+
+bench-scale: setup
+	@$(BIN)/python -m bench.scale
+
+dev: setup
+	@$(BIN)/cortex worker examples/hello.py
+
+lock:
+	@uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header -o requirements.lock
+	@uv pip compile --quiet pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header -o requirements-dev.lock
+	@uv pip compile --quiet --group bench --universal --python-version 3.11 --generate-hashes --no-header -o requirements-bench.lock
+
+clean:
+	@rm -rf $(VENV) $(BENCH_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

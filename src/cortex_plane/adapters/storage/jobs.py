@@ -1,0 +1,107 @@
+"""Jobs, as people and programs see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cortex_plane.adapters.storage import rows
+from cortex_plane.adapters.storage.database import Database
+from cortex_plane.core.jobs import AgentId, HistoryEntry, Job, JobId, JobSummary, NewJob, Run
+from cortex_plane.core.states import JobStatus
+from cortex_plane.ports.json_text import dumps, embedded
+
+NO_DIGITS = "00000000-0000-0000-0000-000000000000"
+NEWER_THAN_ALL = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
+# Where jobs in a state are found without reading all the others.
+LIST_FOR_STATUS = {
+    JobStatus.PENDING: "jobs/list_waiting",
+    JobStatus.RETRY: "jobs/list_waiting",
+    JobStatus.RUNNING: "jobs/list_running",
+    JobStatus.FAILED: "jobs/list_ended",
+    JobStatus.CANCELLED: "jobs/list_ended",
+}
+
+
+class SqlJobs:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def submit(self, jobs: Sequence[NewJob], connection: Any = None) -> None:
+        batch = dumps([_as_json(job) for job in jobs])
+        if connection is None:
+            await self._database.write("jobs/submit", jobs=batch)
+        else:
+            await self._database.join(connection, "jobs/submit", jobs=batch)
+
+    async def get(self, job_id: JobId) -> Job | None:
+        found = await self._database.read("jobs/get", id=job_id)
+        return rows.job(found[0]) if found else None
+
+    async def status(self, job_id: JobId) -> tuple[JobStatus, Any, Any, str | None] | None:
+        for row in await self._database.read("jobs/status", id=job_id):
+            output, error = rows.json_or_none(row["output"]), rows.json_or_none(row["error"])
+            return JobStatus(row["status"]), output, error, row["error_message"]
+        return None
+
+    async def find(self, prefix: str) -> list[JobId]:
+        low, high = prefix + NO_DIGITS[len(prefix) :], prefix + NEWER_THAN_ALL[len(prefix) :]
+        return [JobId(str(row["id"])) for row in await self._database.read("jobs/find", low=low, high=high)]
+
+    async def list(
+        self,
+        *,
+        status: JobStatus | None = None,
+        agent_id: AgentId | None = None,
+        queue: str | None = None,
+        before: JobId | None = None,
+        limit: int = 50,
+    ) -> list[JobSummary]:
+        common = {"before": before or NEWER_THAN_ALL, "queue": queue, "limit": limit}
+        if name := LIST_FOR_STATUS.get(status) if status else None:
+            found = await self._database.read(name, status=status, agent_id=agent_id, **common)
+        elif agent_id:
+            found = await self._database.read("jobs/list_of_agent", status=status, agent_id=agent_id, **common)
+        else:
+            found = await self._database.read("jobs/list", status=status, **common)
+        return [rows.job_summary(row) for row in found]
+
+    async def cancel(self, job_id: JobId, actor: str | None, reason: str | None) -> bool:
+        note = dumps({"reason": reason}) if reason else None
+        return bool(await self._database.write("jobs/cancel", id=job_id, actor=actor, note=note))
+
+    async def retry(self, job_id: JobId, new_id: JobId, actor: str | None) -> bool:
+        return bool(await self._database.write("jobs/retry", id=job_id, new_id=new_id, actor=actor))
+
+    async def chain_end(self, job_id: JobId) -> tuple[JobId, JobStatus] | None:
+        for row in await self._database.read("jobs/chain_end", id=job_id):
+            return JobId(str(row["id"])), JobStatus(row["status"])
+        return None
+
+    async def history(self, job_id: JobId) -> list[HistoryEntry]:
+        return [rows.history_entry(row) for row in await self._database.read("jobs/history", id=job_id)]
+
+    async def runs(self, job_id: JobId) -> list[Run]:
+        return [rows.run(row) for row in await self._database.read("jobs/runs", id=job_id)]
+
+
+def _as_json(job: NewJob) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "tenant_id": job.tenant_id,
+        "agent_id": job.agent_id,
+        "job_type": job.job_type,
+        "queue": job.queue,
+        "payload": embedded(job.payload),
+        "priority": job.priority,
+        "max_retries": job.max_retries,
+        "retry_policy": job.retry_policy.to_json() if job.retry_policy else None,
+        "run_at": job.run_at,
+        "delay_seconds": job.delay_seconds,
+        "timeout_seconds": job.timeout_seconds,
+        "job_key": job.job_key,
+        "serial_key": job.serial_key,
+        "tags": list(job.tags),
+        "created_by": job.created_by,
+    }

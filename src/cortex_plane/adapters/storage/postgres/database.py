@@ -1,0 +1,180 @@
+"""PostgreSQL as a Database: a small pool, one round trip for each statement, and patience with lost connections."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import structlog
+
+from cortex_plane.adapters.storage.database import Row
+from cortex_plane.adapters.storage.postgres.errors import BROKEN, GAVE_WAY, translate
+from cortex_plane.adapters.storage.postgres.joining import execute_in
+from cortex_plane.adapters.storage.statements import Statement, statement
+from cortex_plane.core.errors import Unavailable
+
+log = structlog.get_logger()
+
+POOL_SIZE = 10
+CONNECT_SECONDS = 10.0
+STATEMENT_SECONDS = 60.0
+PATIENCE_SECONDS = 30.0
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 2.0
+
+
+class PlainConnection(asyncpg.Connection):
+    """Nothing here leaves state in a session, so nothing needs to be reset when a connection goes back to the pool."""
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+class PostgresDatabase:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.where = describe(url)
+        self._prepare = True
+        self._pool: asyncpg.Pool | None = None
+        self._thread_connection = ThreadConnection(self)
+
+    async def open(self, *, prepare_statements: bool) -> None:
+        """A pooler in transaction mode cannot keep prepared statements for us: then each is parsed anew."""
+        self._prepare = prepare_statements
+        try:
+            self._pool = await asyncpg.create_pool(
+                self.url, min_size=1, max_size=POOL_SIZE, connection_class=PlainConnection, **self.options
+            )
+        except (*BROKEN, asyncpg.PostgresError, ValueError) as error:
+            raise translate(error, self.where) from error
+
+    async def close(self) -> None:
+        self._thread_connection.close()
+        if self._pool is not None:
+            try:
+                await asyncio.wait_for(self._pool.close(), CONNECT_SECONDS)
+            except TimeoutError:
+                self._pool.terminate()
+            self._pool = None
+
+    async def connect(self) -> asyncpg.Connection:
+        """A connection outside the pool, for those who keep one."""
+        try:
+            return await asyncpg.connect(self.url, connection_class=PlainConnection, **self.options)
+        except (*BROKEN, asyncpg.PostgresError, ValueError) as error:
+            raise translate(error, self.where) from error
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {
+            "timeout": CONNECT_SECONDS,
+            "command_timeout": STATEMENT_SECONDS,
+            "statement_cache_size": 200 if self._prepare else 0,
+        }
+
+    async def read(self, name: str, /, **values: Any) -> Sequence[Row]:
+        return await self._patiently(statement(name, "postgres"), values)
+
+    write = read
+
+    async def write_once(self, name: str, /, **values: Any) -> Sequence[Row]:
+        wanted = statement(name, "postgres")
+        try:
+            return await self._fetch(wanted, values)
+        except (*BROKEN, asyncpg.PostgresError) as error:
+            raise translate(error, self.where) from error
+
+    def write_from_thread(self, name: str, timeout_seconds: float, /, **values: Any) -> Sequence[Row]:
+        return self._thread_connection.fetch(statement(name, "postgres"), timeout_seconds, values)
+
+    async def join(self, connection: Any, name: str, /, **values: Any) -> None:
+        await execute_in(connection, name, values)
+
+    def array(self, values: Iterable[str]) -> list[str]:
+        return list(values)
+
+    async def _fetch(self, wanted: Statement, values: dict[str, Any]) -> Sequence[Row]:
+        if self._pool is None:
+            raise Unavailable(f"{self.where} is not open. Use `async with plane:`.")
+        async with self._pool.acquire() as connection:
+            rows: Sequence[Row] = await connection.fetch(wanted.sql, *[values[name] for name in wanted.parameters])
+            return rows
+
+    async def _patiently(self, wanted: Statement, values: dict[str, Any]) -> Sequence[Row]:
+        async def attempt() -> Sequence[Row]:
+            return await self._fetch(wanted, values)
+
+        try:
+            return await with_patience(attempt, wanted.name)
+        except (*BROKEN, *GAVE_WAY, asyncpg.PostgresError) as error:
+            raise translate(error, self.where) from error
+
+
+async def with_patience(attempt: Callable[[], Awaitable[Sequence[Row]]], what: str) -> Sequence[Row]:
+    """Tries again, with jittered pauses that grow, while the connection is the trouble."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + PATIENCE_SECONDS
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return await attempt()
+        except (*BROKEN, *GAVE_WAY) as error:
+            if loop.time() + pause > until:
+                raise
+            log.warning("postgres_retry", statement=what, error=f"{type(error).__name__}: {error}", pause_seconds=round(pause, 2))
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+class ThreadConnection:
+    """A connection with an event loop of its own, for the heartbeat thread: a blocked main loop cannot starve it."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._runner: asyncio.Runner | None = None
+        self._connection: asyncpg.Connection | None = None
+
+    def fetch(self, wanted: Statement, timeout_seconds: float, values: dict[str, Any]) -> Sequence[Row]:
+        with self._lock:
+            if self._runner is None:
+                self._runner = asyncio.Runner()
+            return self._runner.run(self._fetch(wanted, timeout_seconds, values))
+
+    async def _fetch(self, wanted: Statement, timeout_seconds: float, values: dict[str, Any]) -> Sequence[Row]:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                if self._connection is None or self._connection.is_closed():
+                    self._connection = await self._database.connect()
+                rows: Sequence[Row] = await self._connection.fetch(wanted.sql, *[values[name] for name in wanted.parameters])
+                return rows
+        except (*BROKEN, asyncpg.PostgresError) as error:
+            if self._connection is not None:
+                self._connection.terminate()
+                self._connection = None
+            raise translate(error, self._database.where) from error
+
+    def close(self) -> None:
+        with self._lock:
+            if self._runner is not None:
+                if self._connection is not None:
+                    self._connection.terminate()
+                self._close_in_thread(self._runner)
+                self._runner = self._connection = None
+
+    def _close_in_thread(self, runner: asyncio.Runner) -> None:
+        """A runner cannot be closed inside another running loop."""
+        closing = threading.Thread(target=runner.close)
+        closing.start()
+        closing.join()
+
+
+def describe(url: str) -> str:
+    """Where the data is, without the password."""
+    parts = urlsplit(url)
+    return f"PostgreSQL, {parts.hostname or 'local socket'}{f':{parts.port}' if parts.port else ''}{parts.path}"

@@ -1,0 +1,753 @@
+-- The ground: jobs, their runs, their history, and the queue.
+--
+--   who writes what
+--     job            everybody, within the thirteen transitions; the one source of truth
+--     job_run        the triggers of job: a run opens and closes with its job's state
+--     job_history    the triggers of job: one row for each transition, never changed
+--     queue_entry    the triggers of job: one row for each job that waits to be claimed
+--
+-- So a client that only knows `update cortex.job` cannot leave a RUNNING job without a run,
+-- a waiting job that nobody will pick up, or a transition without its history.
+--
+-- Lock order everywhere: worker, queue entry, job, run.
+
+create schema if not exists cortex;
+comment on schema cortex is 'Cortex Plane: durable jobs, their runs, history and queue.';
+
+-- The one clock of every statement. Tests replace its body; nothing else may read the time.
+create function cortex.now() returns timestamptz language sql stable parallel safe
+as $$ select statement_timestamp() $$;
+comment on function cortex.now() is 'The time by which the plane decides. Replaced in tests only.';
+
+create function cortex.instant(_microseconds bigint) returns timestamptz language sql immutable parallel safe strict
+as $$ select timestamptz 'epoch' + _microseconds * interval '1 microsecond' $$;
+
+create function cortex.uuid7() returns uuid language sql volatile parallel safe
+as $$
+  select encode(
+    set_bit(set_bit(
+      overlay(uuid_send(gen_random_uuid())
+        placing substring(int8send((extract(epoch from cortex.now()) * 1000)::bigint) from 3)
+        from 1 for 6),
+      52, 1), 53, 1), 'hex')::uuid
+$$;
+comment on function cortex.uuid7() is 'A UUID that begins with the time in milliseconds, so that ids sort by age.';
+
+-- ---------------------------------------------------------------------------
+-- Who and what
+-- ---------------------------------------------------------------------------
+
+create table cortex.migration (
+  version int primary key,
+  name text not null,
+  checksum text not null,
+  applied_at timestamptz not null default cortex.now()
+);
+
+create table cortex.tenant (
+  id uuid primary key default cortex.uuid7(),
+  name text not null unique check (name <> ''),
+  created_at timestamptz not null default cortex.now()
+);
+insert into cortex.tenant (id, name) values ('00000000-0000-7000-8000-000000000000', 'default');
+
+create table cortex.agent (
+  id uuid primary key default cortex.uuid7(),
+  job_type text not null unique check (job_type <> ''),
+  skill_config jsonb not null default '{}',
+  created_at timestamptz not null default cortex.now(),
+  updated_at timestamptz not null default cortex.now()
+);
+
+create type cortex.worker_status as enum ('LIVE', 'LOST', 'STOPPED');
+
+create table cortex.worker (
+  id uuid primary key,
+  name text not null,
+  status cortex.worker_status not null default 'LIVE',
+  queues jsonb not null default '[]',
+  job_types jsonb not null default '[]',
+  concurrency int not null check (concurrency > 0),
+  lease_seconds double precision not null check (lease_seconds > 0),
+  started_at timestamptz not null default cortex.now(),
+  heartbeat_at timestamptz not null default cortex.now(),
+  lease_until timestamptz not null,
+  ended_at timestamptz
+);
+create index worker_live on cortex.worker (lease_until) where status = 'LIVE';
+create index worker_lost on cortex.worker (id) where status = 'LOST' and ended_at is null;
+
+-- ---------------------------------------------------------------------------
+-- Jobs
+-- ---------------------------------------------------------------------------
+
+create type cortex.job_status as enum (
+  'PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'WAITING_FOR_APPROVAL', 'RETRY', 'CANCELLED'
+);
+
+-- Positions are spaced, so that a job can be moved between two others by changing one row.
+create sequence cortex.job_position as bigint increment by 100 start with 100;
+create sequence cortex.queue_entry_id as bigint;
+
+-- No index here names a column that a transition changes, and half of each page is left free:
+-- then claim and finish rewrite the row in place (HOT) and touch no index at all.
+create table cortex.job (
+  id uuid primary key default cortex.uuid7(),
+  tenant_id uuid not null default '00000000-0000-7000-8000-000000000000',
+  agent_id uuid not null,
+  job_type text not null,
+  queue text not null default 'default' check (queue <> ''),
+  status cortex.job_status not null default 'PENDING',
+  priority int not null default 0 check (priority between -1000000 and 1000000),
+  position bigint not null default nextval('cortex.job_position'),
+  payload jsonb not null default '{}',
+  output jsonb,
+  error jsonb,
+  error_message text,
+  checkpoint jsonb,
+  retry_count int not null default 0,
+  max_retries int not null default 3 check (max_retries between 0 and 100),
+  retry_policy jsonb,
+  attempt int not null default 0 check (attempt >= 0),
+  crash_count int not null default 0 check (crash_count >= 0),
+  next_retry_at timestamptz,
+  run_at timestamptz,
+  timeout_seconds double precision check (timeout_seconds > 0),
+  wait_reason text,
+  run_id uuid,
+  worker_id uuid,
+  claimed_together int,
+  approval_token text,
+  approval_expires_at timestamptz,
+  worker_job_id bigint default nextval('cortex.queue_entry_id'),
+  job_key text,
+  serial_key text,
+  group_id uuid,
+  template_id uuid,
+  schedule_id uuid,
+  parent_id uuid,
+  session_id uuid,
+  created_by text,
+  retry_of uuid,
+  cost_cents bigint not null default 0 check (cost_cents >= 0),
+  tags jsonb not null default '[]' check (jsonb_typeof(tags) = 'array'),
+  revision bigint not null default 1,
+  cause text not null default 'sql',
+  actor text default session_user,
+  note jsonb,
+  created_at timestamptz not null default cortex.now(),
+  queued_at timestamptz not null default cortex.now(),
+  started_at timestamptz,
+  updated_at timestamptz not null default cortex.now(),
+  finished_at timestamptz,
+
+  constraint retry_count_within_max check (retry_count between 0 and max_retries),
+  constraint run_id_exactly_when_running check ((status = 'RUNNING') = (run_id is not null)),
+  constraint worker_only_when_running check (worker_id is null or status = 'RUNNING'),
+  constraint next_retry_at_exactly_in_retry check ((status = 'RETRY') = (next_retry_at is not null)),
+  constraint wait_reason_exactly_in_retry check ((status = 'RETRY') = (wait_reason is not null)),
+  constraint approval_token_exactly_when_waiting
+    check ((status = 'WAITING_FOR_APPROVAL') = (approval_token is not null)),
+  constraint approval_expiry_exactly_when_waiting
+    check ((status = 'WAITING_FOR_APPROVAL') = (approval_expires_at is not null)),
+  constraint error_message_exactly_when_failed check ((status = 'FAILED') = (error_message is not null)),
+  constraint finished_at_exactly_when_terminal
+    check ((status in ('COMPLETED', 'FAILED', 'CANCELLED')) = (finished_at is not null))
+) with (fillfactor = 50);
+
+create index job_of_agent on cortex.job (agent_id, id desc);
+create unique index job_retry_of on cortex.job (retry_of) where retry_of is not null;
+
+create type cortex.run_status as enum (
+  'RUNNING', 'COMPLETED', 'FAILED', 'SKIPPED', 'CANCELLED', 'WAITING', 'SLEEPING', 'INTERRUPTED'
+);
+
+create table cortex.job_run (
+  id uuid not null,
+  job_id uuid not null,
+  attempt int not null,
+  worker_id uuid,
+  claimed_together int not null default 1,
+  tenant_id uuid not null,
+  serial_key text,
+  template_id uuid,
+  params_snapshot jsonb not null,
+  status cortex.run_status not null default 'RUNNING',
+  started_at timestamptz not null,
+  finished_at timestamptz,
+  exit_code int,
+  error text,
+  artifacts jsonb not null default '[]',
+  log_path text,
+  closed_by text,
+  primary key (job_id, id),
+  constraint finished_at_exactly_when_closed check ((status = 'RUNNING') = (finished_at is null))
+) with (fillfactor = 50);
+create index job_run_open on cortex.job_run (worker_id) where status = 'RUNNING';
+-- The promise of serial_key, kept by the database: one owned open run for each key.
+create unique index job_run_one_for_each_serial_key on cortex.job_run (tenant_id, serial_key)
+  where status = 'RUNNING' and worker_id is not null and serial_key is not null;
+
+create table cortex.job_history (
+  id uuid not null default gen_random_uuid(),
+  job_id uuid not null,
+  revision bigint not null,
+  previous_status cortex.job_status,
+  new_status cortex.job_status not null,
+  cause text not null,
+  actor text,
+  run_id uuid,
+  metadata jsonb,
+  created_at timestamptz not null,
+  primary key (job_id, revision)
+);
+create index job_history_ended on cortex.job_history (job_id) where new_status in ('FAILED', 'CANCELLED');
+
+create type cortex.entry_state as enum ('ready', 'later', 'blocked');
+
+create table cortex.queue_entry (
+  id bigint not null default nextval('cortex.queue_entry_id'),
+  job_id uuid primary key,
+  tenant_id uuid not null,
+  queue text not null,
+  job_type text not null,
+  state cortex.entry_state not null,
+  rank int not null,
+  position bigint not null,
+  created_at timestamptz not null,
+  due_at timestamptz not null,
+  serial_key text,
+  alone boolean not null default false
+) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+create index queue_entry_ready on cortex.queue_entry (queue, job_type, rank, position, created_at, job_id)
+  where state = 'ready';
+create index queue_entry_later on cortex.queue_entry (due_at) where state = 'later';
+create index queue_entry_of_key on cortex.queue_entry (tenant_id, serial_key, rank, position, created_at, job_id)
+  where serial_key is not null and state <> 'later';
+create unique index queue_entry_one_ready_for_each_key on cortex.queue_entry (tenant_id, serial_key)
+  where serial_key is not null and state = 'ready';
+
+create table cortex.audit_log (
+  id uuid primary key default cortex.uuid7(),
+  at timestamptz not null default cortex.now(),
+  tenant_id uuid,
+  actor text,
+  action text not null,
+  object_type text not null,
+  object_id text not null,
+  details jsonb
+);
+create index audit_log_of_object on cortex.audit_log (object_id);
+
+-- ---------------------------------------------------------------------------
+-- What the database refuses
+-- ---------------------------------------------------------------------------
+
+create function cortex.refuse_birth() returns trigger language plpgsql as $$
+begin
+  raise exception 'A job is born PENDING; inserting one as % is refused.', new.status using errcode = 'check_violation';
+end $$;
+create trigger job_birth before insert on cortex.job
+  for each row when (new.status <> 'PENDING')
+  execute function cortex.refuse_birth();
+
+create function cortex.refuse_transition() returns trigger language plpgsql as $$
+begin
+  raise exception 'Job % cannot go from % to %.', old.id, old.status, new.status using errcode = 'check_violation';
+end $$;
+create trigger job_transition before update of status on cortex.job
+  for each row when (
+    new.status <> old.status and not (
+      (old.status = 'PENDING' and (new.status = 'RUNNING' or new.status = 'CANCELLED'))
+      or (old.status = 'RUNNING' and (new.status = 'COMPLETED' or new.status = 'FAILED'
+        or new.status = 'WAITING_FOR_APPROVAL' or new.status = 'RETRY' or new.status = 'CANCELLED'))
+      or (old.status = 'RETRY' and (new.status = 'RUNNING' or new.status = 'CANCELLED' or new.status = 'FAILED'))
+      or (old.status = 'WAITING_FOR_APPROVAL'
+        and (new.status = 'RUNNING' or new.status = 'FAILED' or new.status = 'CANCELLED'))))
+  execute function cortex.refuse_transition();
+
+create function cortex.refuse_payload() returns trigger language plpgsql as $$
+begin
+  raise exception 'The payload of job % never changes. Submit a new job instead.', old.id using errcode = 'check_violation';
+end $$;
+create trigger job_payload before update of payload on cortex.job
+  for each row when (new.payload is distinct from old.payload)
+  execute function cortex.refuse_payload();
+
+create function cortex.refuse_other_run() returns trigger language plpgsql as $$
+begin
+  raise exception 'Job % has the open run %, which cannot be replaced.', old.id, old.run_id using errcode = 'check_violation';
+end $$;
+create trigger job_other_run before update of run_id on cortex.job
+  for each row when (new.status = 'RUNNING' and old.status = 'RUNNING' and new.run_id is distinct from old.run_id)
+  execute function cortex.refuse_other_run();
+
+-- A statement of ours always counts the revision up; one that does not is raw SQL, and is completed.
+create function cortex.complete_raw_update() returns trigger language plpgsql as $$
+begin
+  new.revision := old.revision + 1;
+  new.cause := 'sql';
+  new.actor := session_user;
+  new.note := null;
+  if new.updated_at = old.updated_at then
+    new.updated_at := cortex.now();
+  end if;
+  if new.finished_at is null and new.status in ('COMPLETED', 'FAILED', 'CANCELLED') then
+    new.finished_at := cortex.now();
+  end if;
+  return new;
+end $$;
+create trigger job_raw_update before update of status on cortex.job
+  for each row when (new.status <> old.status and new.revision = old.revision)
+  execute function cortex.complete_raw_update();
+
+create function cortex.refuse_change() returns trigger language plpgsql as $$
+begin
+  raise exception 'Rows of % are never changed or deleted.', tg_table_name using errcode = 'check_violation';
+end $$;
+
+create function cortex.refuse_while_job_exists() returns trigger language plpgsql as $$
+begin
+  if exists (select 1 from cortex.job where id = old.job_id) then
+    raise exception 'Rows of % go only with their whole job.', tg_table_name using errcode = 'check_violation';
+  end if;
+  return old;
+end $$;
+
+create trigger job_no_truncate before truncate on cortex.job execute function cortex.refuse_change();
+create trigger history_no_update before update on cortex.job_history for each row execute function cortex.refuse_change();
+create trigger history_no_delete before delete on cortex.job_history
+  for each row execute function cortex.refuse_while_job_exists();
+create trigger history_no_truncate before truncate on cortex.job_history execute function cortex.refuse_change();
+create trigger audit_no_update before update or delete on cortex.audit_log
+  for each row execute function cortex.refuse_change();
+create trigger audit_no_truncate before truncate on cortex.audit_log execute function cortex.refuse_change();
+
+create function cortex.refuse_closed_run() returns trigger language plpgsql as $$
+begin
+  raise exception 'Run % is closed as %; a closed run never changes.', old.id, old.status using errcode = 'check_violation';
+end $$;
+create trigger run_write_once before update on cortex.job_run
+  for each row when (old.status <> 'RUNNING')
+  execute function cortex.refuse_closed_run();
+
+create function cortex.refuse_loose_run() returns trigger language plpgsql as $$
+begin
+  raise exception 'A run opens only with its job: set job.status to RUNNING and job.run_id to its id.'
+    using errcode = 'check_violation';
+end $$;
+create trigger run_no_insert before insert on cortex.job_run
+  for each row when (pg_trigger_depth() = 0)
+  execute function cortex.refuse_loose_run();
+create trigger run_no_delete before delete on cortex.job_run
+  for each row execute function cortex.refuse_while_job_exists();
+create trigger run_no_truncate before truncate on cortex.job_run execute function cortex.refuse_change();
+
+-- ---------------------------------------------------------------------------
+-- What follows from a change of a job
+-- ---------------------------------------------------------------------------
+
+-- Of the entries with one serial key, the first is ready while no worker runs that key; all others are blocked.
+-- Take the locks first, then read: a statement's snapshot is older than the locks that it waits for.
+create function cortex.settle_serial_keys(_tenants uuid[], _keys text[]) returns void language plpgsql
+  set enable_seqscan = off
+as $$
+declare
+  _key record;
+begin
+  -- Locks are taken on 1024 stripes, so that ten thousand keys need no more locks than that.
+  perform pg_advisory_xact_lock(1129270867, stripe) from (
+    select distinct mod(hashtext(tenant::text || key), 1024) as stripe
+    from unnest(_tenants, _keys) as k(tenant, key)
+    order by 1) s;
+  for _key in select distinct tenant, key from unnest(_tenants, _keys) as k(tenant, key) loop
+    perform cortex.settle_serial_key(_key.tenant, _key.key);
+  end loop;
+end $$;
+
+create function cortex.settle_serial_key(_tenant uuid, _key text) returns void language plpgsql as $$
+declare
+  _ready cortex.queue_entry;
+  _first cortex.queue_entry;
+begin
+  select * into _ready from cortex.queue_entry
+    where tenant_id = _tenant and serial_key = _key and state = 'ready' for update skip locked;
+  -- A ready entry that is locked is being claimed, or changed by someone who will settle after us.
+  if not found and exists (
+      select 1 from cortex.queue_entry where tenant_id = _tenant and serial_key = _key and state = 'ready') then
+    return;
+  end if;
+  if exists (
+      select 1 from cortex.job_run
+      where tenant_id = _tenant and serial_key = _key and status = 'RUNNING' and worker_id is not null) then
+    return;
+  end if;
+  select * into _first from cortex.queue_entry
+    where tenant_id = _tenant and serial_key = _key and state <> 'later'
+    order by rank, position, created_at, job_id limit 1;
+  if _first.job_id is null or _first.job_id = _ready.job_id then
+    return;
+  end if;
+  update cortex.queue_entry set state = 'blocked' where job_id = _ready.job_id;
+  update cortex.queue_entry set state = 'ready' where job_id = _first.job_id;
+  perform pg_notify('cortex', 'ready:' || _first.queue);
+end $$;
+
+create function cortex.job_inserted() returns trigger language plpgsql as $$
+begin
+  insert into cortex.job_history (job_id, revision, new_status, cause, actor, created_at)
+  select id, revision, status, cause, actor, created_at from new_job;
+
+  insert into cortex.queue_entry
+    (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key)
+  select coalesce(worker_job_id, nextval('cortex.queue_entry_id')), id, tenant_id, queue, job_type,
+    case
+      when run_at > cortex.now() then 'later'::cortex.entry_state
+      when serial_key is not null then 'blocked'
+      else 'ready'
+    end,
+    -priority, position, created_at, coalesce(run_at, created_at), serial_key
+  from new_job;
+
+  perform pg_notify('cortex', 'ready:' || queue) from new_job
+    where serial_key is null and (run_at is null or run_at <= cortex.now()) group by queue;
+  if exists (select 1 from new_job where serial_key is not null) then
+    perform cortex.settle_serial_keys(array_agg(tenant_id), array_agg(serial_key))
+      from new_job where serial_key is not null;
+  end if;
+  return null;
+end $$;
+create trigger job_inserted after insert on cortex.job
+  referencing new table as new_job
+  for each statement execute function cortex.job_inserted();
+
+-- The comparisons with >= and <= can only be done by a nested loop over an index. With =, a plan that was made while
+-- the tables were small (a scan and a hash) stays in the session and reads the whole table for each batch.
+-- enable_hashjoin is set because the callers switch it off, and old_job needs it.
+create function cortex.job_updated() returns trigger language plpgsql
+  set enable_seqscan = off set enable_hashjoin = on
+as $$
+begin
+  if not exists (select 1 from new_job n join old_job o using (id) where n.status <> o.status) then
+    return null;
+  end if;
+
+  with changed as materialized (
+    select n.id, n.tenant_id, n.queue, n.job_type, n.status, n.priority, n.position, n.payload, n.error, n.error_message,
+      n.retry_count, n.attempt, n.next_retry_at, n.wait_reason, n.run_id, n.worker_id, n.claimed_together,
+      n.worker_job_id, n.serial_key, n.template_id, n.revision, n.cause, n.actor, n.note, n.created_at, n.updated_at,
+      o.status as old_status, o.run_id as old_run_id, o.worker_id as old_worker_id
+    from new_job n
+    join old_job o using (id)
+    where n.status <> o.status
+  ), claimed as (
+    delete from cortex.queue_entry e
+    using changed c
+    where e.job_id >= c.id and e.job_id <= c.id
+      and (c.old_status = 'PENDING' or c.old_status = 'RETRY')
+  ), opened as (
+    insert into cortex.job_run
+      (id, job_id, attempt, worker_id, claimed_together, tenant_id, serial_key, template_id, params_snapshot, started_at)
+    select run_id, id, attempt, worker_id, coalesce(claimed_together, 1), tenant_id, serial_key, template_id, payload, updated_at
+    from changed
+    where status = 'RUNNING'
+  ), closed as (
+    update cortex.job_run r
+    set finished_at = c.updated_at,
+      error = c.error ->> 'message',
+      closed_by = coalesce(c.actor, c.cause),
+      exit_code = (c.note -> 'run' ->> 'exit_code')::int,
+      log_path = c.note -> 'run' ->> 'log_path',
+      artifacts = coalesce(c.note -> 'run' -> 'artifacts', r.artifacts),
+      status = case
+        when c.status = 'COMPLETED' then 'COMPLETED'::cortex.run_status
+        when c.status = 'CANCELLED' then 'CANCELLED'
+        when c.status = 'WAITING_FOR_APPROVAL' then 'WAITING'
+        when c.wait_reason in ('sleep', 'child') then 'SLEEPING'
+        when c.wait_reason in ('interrupted', 'handed_back') then 'INTERRUPTED'
+        else 'FAILED'
+      end
+    from changed c
+    where r.job_id >= c.id and r.job_id <= c.id and r.id = c.old_run_id and r.status = 'RUNNING'
+  ), waiting as (
+    insert into cortex.queue_entry
+      (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, alone)
+    select coalesce(worker_job_id, nextval('cortex.queue_entry_id')), id, tenant_id, queue, job_type,
+      case
+        when next_retry_at > cortex.now() then 'later'::cortex.entry_state
+        when serial_key is not null then 'blocked'
+        else 'ready'
+      end,
+      -priority, position, created_at, next_retry_at, serial_key, wait_reason = 'worker_lost'
+    from changed
+    where status = 'RETRY'
+  ), told as materialized (
+    select pg_notify('cortex', 'cancel:' || old_worker_id) from changed
+    where status = 'CANCELLED' and old_worker_id is not null group by old_worker_id
+    union all
+    select pg_notify('cortex', 'ready:' || queue) from changed
+    where status = 'RETRY' and next_retry_at <= cortex.now() and serial_key is null group by queue
+  )
+  insert into cortex.job_history
+    (job_id, revision, previous_status, new_status, cause, actor, run_id, metadata, created_at)
+  select id, revision, old_status, status, cause, actor, coalesce(run_id, old_run_id),
+    case
+      when status = 'FAILED' then coalesce(note, '{}') || jsonb_build_object('error_message', error_message)
+      when status = 'RETRY' then coalesce(note, '{}') || jsonb_build_object(
+        'retry_count', retry_count, 'next_retry_at', next_retry_at, 'wait_reason', wait_reason)
+      else note
+    end,
+    updated_at
+  from changed
+  where (select count(*) from told) >= 0;
+
+  if exists (select 1 from new_job where status = 'FAILED' and note is not null) then
+    perform cortex.record_exhausted(array_agg(n.id)) from new_job n join old_job o using (id)
+      where n.status = 'FAILED' and o.status <> 'FAILED' and n.note ->> 'exhausted' = 'true';
+    perform cortex.chain(array_agg(n.id)) from new_job n join old_job o using (id)
+      where n.status = 'FAILED' and o.status <> 'FAILED' and n.note ? 'retry_as';
+  end if;
+  if exists (select 1 from new_job where serial_key is not null) then
+    perform cortex.settle_serial_keys(array_agg(n.tenant_id), array_agg(n.serial_key))
+      from new_job n join old_job o using (id)
+      where n.serial_key is not null and n.status <> o.status and n.status <> 'RUNNING';
+  end if;
+  return null;
+end $$;
+create trigger job_updated after update on cortex.job
+  referencing old table as old_job new table as new_job
+  for each statement execute function cortex.job_updated();
+
+create function cortex.record_exhausted(_jobs uuid[]) returns void language sql as $$
+  insert into cortex.audit_log (tenant_id, actor, action, object_type, object_id, details)
+  select tenant_id, actor, 'JOB_EXHAUSTED_RETRIES', 'job', id::text,
+    jsonb_build_object('job_type', job_type, 'retry_count', retry_count, 'error_message', error_message)
+  from cortex.job where id = any (_jobs);
+$$;
+
+-- The retry of a job that ended: a new job with the same work, linked by retry_of, at most one for each.
+create function cortex.chain(_jobs uuid[]) returns void language sql as $$
+  insert into cortex.job
+    (id, tenant_id, agent_id, job_type, queue, priority, payload, retry_count, max_retries, retry_policy, run_at,
+     timeout_seconds, serial_key, group_id, template_id, schedule_id, parent_id, session_id, created_by, retry_of, tags,
+     cause, actor)
+  select (note ->> 'retry_as')::uuid, tenant_id, agent_id, job_type, queue, priority, payload, retry_count + 1, max_retries,
+    retry_policy, updated_at + (note ->> 'retry_delay_seconds')::double precision * interval '1 second',
+    timeout_seconds, serial_key, group_id, template_id, schedule_id, parent_id, session_id, created_by, id, tags,
+    'retry', actor
+  from cortex.job where id = any (_jobs)
+  on conflict (retry_of) where retry_of is not null do nothing;
+$$;
+
+create function cortex.job_deleted() returns trigger language plpgsql as $$
+begin
+  delete from cortex.job_history where job_id in (select id from old_job);
+  delete from cortex.job_run where job_id in (select id from old_job);
+  delete from cortex.queue_entry where job_id in (select id from old_job);
+  return null;
+end $$;
+create trigger job_deleted after delete on cortex.job
+  referencing old table as old_job
+  for each statement execute function cortex.job_deleted();
+
+-- ---------------------------------------------------------------------------
+-- What workers and programs call
+-- ---------------------------------------------------------------------------
+
+-- Claims the best entries that are ready and that no other claim has locked, as many as run ids are given.
+-- A claim looks at one window of candidates after the other, until one of them is free.
+create function cortex.claim(_worker uuid, _actor text, _queues text[], _job_types text[], _run_ids uuid[])
+returns table (
+  job_id uuid, run_id uuid, job_type text, queue text, tenant_id uuid, payload jsonb, attempt int, retry_count int,
+  max_retries int, crash_count int, retry_policy jsonb, timeout_seconds double precision
+) language plpgsql
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  _limit constant int := cardinality(_run_ids);
+  _window uuid[];
+  _last cortex.queue_entry;
+  _taken uuid[];
+begin
+  -- Held until the claim commits, so that this worker cannot be declared LOST in between.
+  perform 1 from cortex.worker where id = _worker and status = 'LIVE' for share;
+  if not found then
+    return;
+  end if;
+  loop
+    select array_agg(c.job_id) into _window from (
+      select e.job_id
+      from unnest(_queues) as q(name)
+      cross join unnest(_job_types) as t(name)
+      cross join lateral (
+        select job_id, rank, position, created_at
+        from cortex.queue_entry
+        where queue = q.name and job_type = t.name and state = 'ready'
+          and (_last.job_id is null
+            or (rank, position, created_at, job_id) > (_last.rank, _last.position, _last.created_at, _last.job_id))
+        order by rank, position, created_at, job_id
+        limit _limit
+      ) e
+      order by e.rank, e.position, e.created_at, e.job_id
+      limit _limit
+    ) c;
+    exit when _window is null;
+    _taken := cortex.lock_entries(_window);
+    exit when _taken is not null or cardinality(_window) < _limit;
+    select * into _last from cortex.queue_entry where job_id = _window[_limit];
+    exit when not found;
+  end loop;
+  if _taken is null then
+    return;
+  end if;
+  return query
+    with claimed as (
+      update cortex.job j
+      set status = 'RUNNING',
+        run_id = c.run_id,
+        worker_id = _worker,
+        claimed_together = cardinality(_taken),
+        worker_job_id = null,
+        attempt = j.attempt + 1,
+        next_retry_at = null,
+        wait_reason = null,
+        started_at = coalesce(j.started_at, cortex.now()),
+        updated_at = cortex.now(),
+        revision = j.revision + 1,
+        cause = 'claim',
+        actor = _actor,
+        note = null
+      from unnest(_taken, _run_ids[1:cardinality(_taken)]) as c(job_id, run_id)
+      where j.id = c.job_id and (j.status = 'PENDING' or j.status = 'RETRY')
+      returning j.id, j.run_id, j.job_type, j.queue, j.tenant_id, j.payload, j.attempt, j.retry_count, j.max_retries,
+        j.crash_count, j.retry_policy, j.timeout_seconds, j.priority, j.position, j.created_at
+    )
+    select id, run_id, job_type, queue, tenant_id, payload, attempt, retry_count, max_retries, crash_count, retry_policy,
+      timeout_seconds
+    from claimed
+    order by priority desc, position, created_at, id;
+end $$;
+
+-- Those of the entries that can be locked, in queue order. An entry that must run alone is never taken with others.
+create function cortex.lock_entries(_window uuid[]) returns uuid[] language plpgsql as $$
+begin
+  return (
+    with locked as materialized (
+      select e.job_id, e.rank, e.position, e.created_at, e.alone
+      from unnest(_window) as w(job_id)
+      join cortex.queue_entry e on e.job_id = w.job_id
+      where e.state = 'ready'
+      for update of e skip locked
+    ), placed as (
+      select job_id,
+        row_number() over in_order as place,
+        count(*) filter (where alone) over in_order as alone_so_far
+      from locked
+      window in_order as (order by rank, position, created_at, job_id)
+    )
+    select array_agg(job_id order by place) from placed where place = 1 or alone_so_far = 0);
+end $$;
+
+-- Applies a batch of transitions out of RUNNING, each fenced by its run id. Returns the ids of those that applied.
+create function cortex.finish(_actor text, _batch jsonb) returns setof uuid language plpgsql
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+  return query
+    update cortex.job j
+    set status = c.status,
+      output = c.output,
+      error = c.error,
+      error_message = c.error_message,
+      wait_reason = c.wait_reason,
+      next_retry_at = case when c.status = 'RETRY' then cortex.now() + c.delay_seconds * interval '1 second' end,
+      worker_job_id = case when c.status = 'RETRY' then nextval('cortex.queue_entry_id') end,
+      retry_count = c.retry_count,
+      crash_count = c.crash_count,
+      run_id = null,
+      worker_id = null,
+      claimed_together = null,
+      updated_at = cortex.now(),
+      finished_at = case when c.status <> 'RETRY' then cortex.now() end,
+      revision = j.revision + 1,
+      cause = c.cause,
+      actor = _actor,
+      note = c.note
+    from jsonb_to_recordset(_batch) as c(
+      job_id uuid, run_id uuid, status cortex.job_status, output jsonb, error jsonb, error_message text, wait_reason text,
+      delay_seconds double precision, retry_count int, crash_count int, cause text, note jsonb)
+    where j.id = c.job_id and j.run_id = c.run_id
+    returning j.id;
+end $$;
+
+-- Saves a batch of checkpoints, each fenced by its run id. Returns the ids of those that applied.
+create function cortex.save_checkpoints(_batch jsonb) returns setof uuid language plpgsql
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+  return query
+    update cortex.job j
+    set checkpoint = c.checkpoint, updated_at = cortex.now()
+    from jsonb_to_recordset(_batch) as c(job_id uuid, run_id uuid, checkpoint jsonb)
+    where j.id = c.job_id and j.run_id = c.run_id
+    returning j.id;
+end $$;
+
+-- Makes ready what has fallen due, in small batches; returns how many.
+create function cortex.promote_due(_limit int) returns int language plpgsql set enable_seqscan = off as $$
+declare
+  _due uuid[];
+begin
+  _due := array(
+    select job_id from cortex.queue_entry
+    where state = 'later' and due_at <= cortex.now()
+    order by due_at limit _limit
+    for update skip locked);
+  update cortex.queue_entry
+    set state = case when serial_key is null then 'ready'::cortex.entry_state else 'blocked' end
+    where job_id = any (_due) and state = 'later';
+  perform pg_notify('cortex', 'ready:' || queue) from cortex.queue_entry
+    where job_id = any (_due) and serial_key is null group by queue;
+  perform cortex.settle_serial_keys(array_agg(tenant_id), array_agg(serial_key)) from cortex.queue_entry
+    where job_id = any (_due) and serial_key is not null having count(*) > 0;
+  return cardinality(_due);
+end $$;
+
+-- For triggers and other languages: submits one job in the caller's transaction.
+create function cortex.add_job(
+  job_type text,
+  payload jsonb default '{}',
+  queue text default null,
+  priority int default 0,
+  run_at timestamptz default null,
+  serial_key text default null,
+  tenant text default 'default',
+  tags jsonb default '[]',
+  max_retries int default null,
+  created_by text default null
+) returns uuid language plpgsql as $$
+declare
+  _agent cortex.agent;
+  _tenant uuid;
+  _id uuid := cortex.uuid7();
+begin
+  select * into _agent from cortex.agent a where a.job_type = add_job.job_type;
+  if not found then
+    raise exception 'There is no agent "%".', add_job.job_type
+      using errcode = 'foreign_key_violation', hint = 'Start a plane or a worker that has it, or correct the name.';
+  end if;
+  select id into _tenant from cortex.tenant t where t.name = add_job.tenant;
+  if not found then
+    raise exception 'There is no tenant "%".', add_job.tenant using errcode = 'foreign_key_violation';
+  end if;
+  insert into cortex.job (id, tenant_id, agent_id, job_type, queue, payload, priority, run_at, serial_key, tags, max_retries,
+    created_by, cause, actor)
+  values (_id, _tenant, _agent.id, add_job.job_type,
+    coalesce(add_job.queue, _agent.skill_config ->> 'queue', 'default'), add_job.payload, add_job.priority, add_job.run_at,
+    add_job.serial_key, add_job.tags,
+    coalesce(add_job.max_retries, (_agent.skill_config -> 'retry' ->> 'max_retries')::int, 3),
+    add_job.created_by, 'submit', coalesce(add_job.created_by, session_user));
+  return _id;
+end $$;
+comment on function cortex.add_job is 'Submits one job in the caller''s transaction. The agent must be registered.';

@@ -1,0 +1,47 @@
+"""The store on PostgreSQL, in the schema `cortex`."""
+
+from __future__ import annotations
+
+from cortex_plane.adapters.storage.jobs import SqlJobs
+from cortex_plane.adapters.storage.postgres.database import PostgresDatabase
+from cortex_plane.adapters.storage.postgres.schema import PostgresSchema
+from cortex_plane.adapters.storage.postgres.signals import PostgresSignals
+from cortex_plane.adapters.storage.queue import SqlQueue
+from cortex_plane.adapters.storage.registry import SqlAgents, SqlAudit, SqlTenants
+from cortex_plane.adapters.storage.workers import SqlWorkers
+from cortex_plane.core.errors import WrongDatabase
+from cortex_plane.ports.clock import NewId
+
+
+class PostgresStore:
+    """Opening creates the schema in an empty database; an older one is refused, because other programs may depend on it."""
+
+    def __init__(self, url: str, new_id: NewId) -> None:
+        self._database = PostgresDatabase(url)
+        self.description = self._database.where
+        self.signals = PostgresSignals(self._database)
+        self.schema = PostgresSchema(self._database)
+        self.jobs = SqlJobs(self._database)
+        self.queue = SqlQueue(self._database)
+        self.workers = SqlWorkers(self._database)
+        self.agents = SqlAgents(self._database)
+        self.tenants = SqlTenants(self._database)
+        self.audit = SqlAudit(self._database, new_id)
+
+    async def open(self, *, prepare: bool = True) -> None:
+        if prepare:
+            await self._prepare_schema()
+        await self._database.open(prepare_statements=await self.signals.probe())
+
+    async def close(self) -> None:
+        await self.signals.close()
+        await self._database.close()
+
+    async def _prepare_schema(self) -> None:
+        status = await self.schema.status()
+        if status.current == 0:
+            await self.schema.upgrade()
+        elif status.pending:
+            raise WrongDatabase(
+                f"{self.description} has schema version {status.current}, this program needs {status.latest}. Run: cortex db upgrade"
+            )

@@ -1,0 +1,170 @@
+"""From rows to the values of core. The stores differ in how they hand out ids, instants and JSON; not beyond here."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from cortex_plane.adapters.storage.database import Row
+from cortex_plane.core.agents import AgentConfig, AgentRecord
+from cortex_plane.core.instants import as_datetime
+from cortex_plane.core.jobs import AgentId, Claimed, HistoryEntry, Job, JobId, JobSummary, Run, RunId, TenantId, WorkerId
+from cortex_plane.core.outcomes import LostRun
+from cortex_plane.core.retry import RetryPolicy
+from cortex_plane.core.states import JobStatus, RunStatus, WaitReason, WorkerStatus
+from cortex_plane.core.workers import WorkerRecord
+from cortex_plane.ports.json_text import loads
+
+
+def moment(value: Any) -> datetime:
+    return value if isinstance(value, datetime) else as_datetime(value)
+
+
+def moment_or_none(value: Any) -> datetime | None:
+    return None if value is None else moment(value)
+
+
+def json_or_none(value: Any) -> Any:
+    return None if value is None else loads(value)
+
+
+def text_or_none(value: Any) -> Any:
+    return None if value is None else str(value)
+
+
+def wait_reason(value: str | None) -> WaitReason | None:
+    return None if value is None else WaitReason(value)
+
+
+def job(row: Row) -> Job:
+    return Job(
+        id=JobId(str(row["id"])),
+        tenant_id=TenantId(str(row["tenant_id"])),
+        agent_id=AgentId(str(row["agent_id"])),
+        job_type=row["job_type"],
+        queue=row["queue"],
+        status=JobStatus(row["status"]),
+        priority=row["priority"],
+        position=row["position"],
+        payload=loads(row["payload"]),
+        output=json_or_none(row["output"]),
+        error=json_or_none(row["error"]),
+        error_message=row["error_message"],
+        retry_count=row["retry_count"],
+        max_retries=row["max_retries"],
+        attempt=row["attempt"],
+        crash_count=row["crash_count"],
+        next_retry_at=moment_or_none(row["next_retry_at"]),
+        run_at=moment_or_none(row["run_at"]),
+        wait_reason=wait_reason(row["wait_reason"]),
+        run_id=text_or_none(row["run_id"]),
+        worker_id=text_or_none(row["worker_id"]),
+        worker_job_id=row["worker_job_id"],
+        job_key=row["job_key"],
+        serial_key=row["serial_key"],
+        retry_of=text_or_none(row["retry_of"]),
+        retried_as=text_or_none(row["retried_as"]),
+        created_by=row["created_by"],
+        cost_cents=row["cost_cents"],
+        tags=loads(row["tags"]),
+        revision=row["revision"],
+        created_at=moment(row["created_at"]),
+        queued_at=moment(row["queued_at"]),
+        started_at=moment_or_none(row["started_at"]),
+        updated_at=moment(row["updated_at"]),
+        finished_at=moment_or_none(row["finished_at"]),
+    )
+
+
+def job_summary(row: Row) -> JobSummary:
+    return JobSummary(
+        id=JobId(str(row["id"])),
+        job_type=row["job_type"],
+        queue=row["queue"],
+        status=JobStatus(row["status"]),
+        priority=row["priority"],
+        attempt=row["attempt"],
+        wait_reason=wait_reason(row["wait_reason"]),
+        error_message=row["error_message"],
+        created_at=moment(row["created_at"]),
+        updated_at=moment(row["updated_at"]),
+        finished_at=moment_or_none(row["finished_at"]),
+    )
+
+
+def claimed(row: Row) -> Claimed:
+    policy = row["retry_policy"]
+    return Claimed(
+        job_id=JobId(str(row["job_id"])),
+        run_id=RunId(str(row["run_id"])),
+        job_type=row["job_type"],
+        queue=row["queue"],
+        tenant_id=TenantId(str(row["tenant_id"])),
+        payload=loads(row["payload"]),
+        attempt=row["attempt"],
+        retry_count=row["retry_count"],
+        max_retries=row["max_retries"],
+        crash_count=row["crash_count"],
+        retry_policy=None if policy is None else RetryPolicy.from_json(loads(policy)),
+        timeout_seconds=row["timeout_seconds"],
+    )
+
+
+def lost_run(row: Row) -> LostRun:
+    return LostRun(
+        claimed=claimed(row),
+        worker_id=WorkerId(str(row["worker_id"])),
+        claimed_together=row["claimed_together"],
+        agent=AgentConfig.from_json(loads(row["agent_config"])),
+    )
+
+
+def run(row: Row) -> Run:
+    return Run(
+        id=RunId(str(row["id"])),
+        job_id=JobId(str(row["job_id"])),
+        attempt=row["attempt"],
+        worker_id=text_or_none(row["worker_id"]),
+        status=RunStatus(row["status"]),
+        started_at=moment(row["started_at"]),
+        finished_at=moment_or_none(row["finished_at"]),
+        exit_code=row["exit_code"],
+        error=row["error"],
+        artifacts=loads(row["artifacts"]),
+        log_path=row["log_path"],
+        params_snapshot=loads(row["params_snapshot"]),
+    )
+
+
+def history_entry(row: Row) -> HistoryEntry:
+    previous = row["previous_status"]
+    return HistoryEntry(
+        job_id=JobId(str(row["job_id"])),
+        revision=row["revision"],
+        previous_status=None if previous is None else JobStatus(previous),
+        new_status=JobStatus(row["new_status"]),
+        cause=row["cause"],
+        actor=row["actor"],
+        run_id=text_or_none(row["run_id"]),
+        metadata=json_or_none(row["metadata"]),
+        created_at=moment(row["created_at"]),
+    )
+
+
+def worker(row: Row) -> WorkerRecord:
+    return WorkerRecord(
+        id=WorkerId(str(row["id"])),
+        name=row["name"],
+        status=WorkerStatus(row["status"]),
+        queues=loads(row["queues"]),
+        job_types=loads(row["job_types"]),
+        concurrency=row["concurrency"],
+        started_at=moment(row["started_at"]),
+        heartbeat_at=moment(row["heartbeat_at"]),
+        lease_until=moment(row["lease_until"]),
+        ended_at=moment_or_none(row["ended_at"]),
+    )
+
+
+def agent(row: Row) -> AgentRecord:
+    return AgentRecord(AgentId(str(row["id"])), row["job_type"], AgentConfig.from_json(loads(row["skill_config"])))

@@ -1,0 +1,21 @@
+-- Cancels a job that has not ended. No row means that it is unknown or has ended.
+-- Differs: with one writer there is nothing to lock.
+update cortex.job
+set status = 'CANCELLED',
+  run_id = null,
+  worker_id = null,
+  claimed_together = null,
+  next_retry_at = null,
+  wait_reason = null,
+  approval_token = null,
+  approval_expires_at = null,
+  worker_job_id = null,
+  cause = 'cancel',
+  revision = revision + 1,
+  updated_at = :now,
+  finished_at = :now,
+  actor = :actor,
+  note = :note
+where id = :id
+  and status in ('PENDING', 'RUNNING', 'RETRY', 'WAITING_FOR_APPROVAL')
+returning id;

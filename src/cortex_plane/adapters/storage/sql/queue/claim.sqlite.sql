@@ -1,0 +1,47 @@
+-- Claims ready jobs for one worker, in queue order, as many as run ids are given.
+-- Differs: with one writer there is nothing to lock or skip. Each queue and agent is read through its own part of the index.
+with lane (queue, job_type) as (
+  select q.value, t.value from json_each(:queues) q cross join json_each(:job_types) t
+), candidate (job_id) as (
+  select c.value
+  from lane
+  cross join json_each((
+    select json_group_array(job_id) from (
+      select e.job_id from cortex.queue_entry e
+      where e.queue = lane.queue and e.job_type = lane.job_type and e.state = 'ready'
+      order by e.rank, e.position, e.created_at, e.job_id
+      limit json_array_length(:run_ids)))) c
+), placed as (
+  select e.job_id,
+    row_number() over in_order as place,
+    sum(e.alone) over in_order as alone_so_far
+  from candidate c
+  cross join cortex.queue_entry e on e.job_id = c.job_id
+  window in_order as (order by e.rank, e.position, e.created_at, e.job_id)
+), taken as materialized (
+  select job_id, place, count(*) over () as together
+  from placed
+  where place <= json_array_length(:run_ids)
+    and (place = 1 or alone_so_far = 0)
+    and exists (select 1 from cortex.worker where id = :worker_id and status = 'LIVE')
+)
+update cortex.job as j
+set status = 'RUNNING',
+  run_id = :run_ids ->> (t.place - 1),
+  worker_id = :worker_id,
+  claimed_together = t.together,
+  worker_job_id = null,
+  attempt = j.attempt + 1,
+  next_retry_at = null,
+  wait_reason = null,
+  started_at = coalesce(j.started_at, :now),
+  updated_at = :now,
+  revision = j.revision + 1,
+  cause = 'claim',
+  actor = :actor,
+  note = null
+from taken t
+where j.id = t.job_id
+  and j.status in ('PENDING', 'RETRY')
+returning id as job_id, run_id, job_type, queue, tenant_id, payload, attempt, retry_count, max_retries, crash_count,
+  retry_policy, timeout_seconds, priority, position, created_at;

@@ -1,0 +1,25 @@
+-- Applies a batch of transitions out of RUNNING, each fenced by its run id, and returns the ids that applied.
+-- Differs: a batch is json_each here.
+update cortex.job as j
+set status = c.value ->> 'status',
+  output = nullif(c.value -> 'output', 'null'),
+  error = nullif(c.value -> 'error', 'null'),
+  error_message = c.value ->> 'error_message',
+  wait_reason = c.value ->> 'wait_reason',
+  next_retry_at = iif(c.value ->> 'status' = 'RETRY', :now + cast(1000000 * (c.value ->> 'delay_seconds') as integer), null),
+  worker_job_id = null,
+  retry_count = c.value ->> 'retry_count',
+  crash_count = c.value ->> 'crash_count',
+  run_id = null,
+  worker_id = null,
+  claimed_together = null,
+  updated_at = :now,
+  finished_at = iif(c.value ->> 'status' = 'RETRY', null, :now),
+  revision = j.revision + 1,
+  cause = c.value ->> 'cause',
+  actor = :actor,
+  note = nullif(c.value -> 'note', 'null')
+from json_each(:batch) c
+where j.id = c.value ->> 'job_id'
+  and j.run_id = c.value ->> 'run_id'
+returning id;

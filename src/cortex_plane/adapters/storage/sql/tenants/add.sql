@@ -1,0 +1,4 @@
+-- Adds a tenant; an existing one is left alone.
+insert into cortex.tenant (id, name, created_at)
+values (:id, :name, :now)
+on conflict (name) do nothing;

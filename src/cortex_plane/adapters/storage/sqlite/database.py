@@ -1,0 +1,115 @@
+"""SQLite as a Database: writes through the one writer, reads on connections of their own that never block it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from cortex_plane.adapters.storage.database import Row
+from cortex_plane.adapters.storage.sqlite.connection import connect
+from cortex_plane.adapters.storage.sqlite.errors import translate, translated
+from cortex_plane.adapters.storage.sqlite.signals import SqliteSignals
+from cortex_plane.adapters.storage.sqlite.writer import Writer
+from cortex_plane.adapters.storage.statements import Statement, named, statement
+from cortex_plane.core.errors import InvalidInput, Unavailable
+from cortex_plane.ports.clock import Clock
+from cortex_plane.ports.json_text import dumps
+
+READERS = 4
+
+
+class SqliteDatabase:
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self.signals = SqliteSignals(path)
+        self._clock = clock
+        self._writer = Writer(partial(connect, path, for_writing=True), self.signals.something_committed)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="cortex-sqlite-reader")
+        self._local = threading.local()
+        self._reading: list[apsw.Connection] = []
+        self._columns: dict[str, tuple[str, ...]] = {}
+
+    def open(self) -> None:
+        self._writer.start()
+
+    def close(self) -> None:
+        self.signals.close()
+        self._writer.stop()
+        self._readers.shutdown()
+        for connection in self._reading:
+            connection.close()
+
+    async def read(self, name: str, /, **values: Any) -> Sequence[Row]:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, statement(name, "sqlite"), values)
+
+    async def write(self, name: str, /, **values: Any) -> Sequence[Row]:
+        try:
+            rows: Sequence[Row] = await self._writer.ask(partial(self._execute, statement(name, "sqlite"), values))
+            return rows
+        except apsw.Error as error:
+            raise translate(error, self.path) from error
+
+    write_once = write
+
+    def write_from_thread(self, name: str, timeout_seconds: float, /, **values: Any) -> Sequence[Row]:
+        asked = self._writer.ask_from_thread(partial(self._execute, statement(name, "sqlite"), values))
+        try:
+            rows: Sequence[Row] = asked.result(timeout_seconds)
+            return rows
+        except apsw.Error as error:
+            raise translate(error, self.path) from error
+        except TimeoutError:
+            raise Unavailable(f"{self.path} did not take a write within {timeout_seconds:g} s.") from None
+
+    async def join(self, connection: Any, name: str, /, **values: Any) -> None:
+        if type(connection).__module__.split(".")[0] == "sqlite3":
+            raise InvalidInput(
+                "A connection of Python's sqlite3 cannot be joined: closing it would drop the file locks of this process, and "
+                "commits could be lost. Open the file with apsw instead: apsw.Connection(path).",
+                field="connection",
+            )
+        if not isinstance(connection, apsw.Connection):
+            raise InvalidInput(
+                f"On SQLite, connection= takes an apsw.Connection, not a {type(connection).__module__}.{type(connection).__name__}.",
+                field="connection",
+            )
+        with translated(self.path):
+            connection.execute(named(name, "sqlite"), {**values, "now": self._clock.now()})
+
+    def array(self, values: Iterable[str]) -> str:
+        return dumps(list(values))
+
+    async def run(self, work: Any) -> Any:
+        """Any other work that writes, in a transaction of the writer."""
+        try:
+            return await self._writer.ask(work)
+        except apsw.Error as error:
+            raise translate(error, self.path) from error
+
+    def _read(self, wanted: Statement, values: dict[str, Any]) -> Sequence[Row]:
+        with translated(self.path):
+            return self._execute(wanted, values, self._reader())
+
+    def _reader(self) -> apsw.Connection:
+        if not hasattr(self._local, "connection"):
+            self._local.connection = connect(self.path, for_writing=False)
+            self._reading.append(self._local.connection)
+        connection: apsw.Connection = self._local.connection
+        return connection
+
+    def _execute(self, wanted: Statement, values: dict[str, Any], connection: apsw.Connection) -> Sequence[Row]:
+        cursor = connection.execute(wanted.sql, {**values, "now": self._clock.now()})
+        first = cursor.fetchone()
+        if first is None:
+            return []
+        columns = self._columns.get(wanted.name)
+        if columns is None:
+            columns = self._columns[wanted.name] = tuple(column[0] for column in cursor.get_description())
+        return [dict(zip(columns, row, strict=True)) for row in (first, *cursor.fetchall())]

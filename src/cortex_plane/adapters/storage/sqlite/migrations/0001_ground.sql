@@ -1,0 +1,470 @@
+-- The ground: jobs, their runs, their history, and the queue.
+--
+--   who writes what
+--     job            everybody, within the thirteen transitions; the one source of truth
+--     job_run        the triggers of job: a run opens and closes with its job's state
+--     job_history    the triggers of job: one row for each transition, never changed
+--     queue_entry    the triggers of job: one row for each job that waits to be claimed
+--
+-- Ids are canonical UUID text, instants are microseconds since 1970 in UTC, JSON is text.
+-- Nothing here needs more than SQLite 3.38, so that other clients can open the file.
+
+create table migration (
+  version integer primary key,
+  name text not null,
+  checksum text not null,
+  applied_at integer not null
+) strict;
+
+create table tenant (
+  id text primary key,
+  name text not null unique check (name <> ''),
+  created_at integer not null
+) strict;
+insert into tenant (id, name, created_at) values ('00000000-0000-7000-8000-000000000000', 'default', 0);
+
+create table agent (
+  id text primary key,
+  job_type text not null unique check (job_type <> ''),
+  skill_config text not null default '{}' check (json_valid(skill_config)),
+  created_at integer not null,
+  updated_at integer not null
+) strict;
+
+create table worker (
+  id text primary key,
+  name text not null,
+  status text not null default 'LIVE' check (status in ('LIVE', 'LOST', 'STOPPED')),
+  queues text not null default '[]',
+  job_types text not null default '[]',
+  concurrency integer not null check (concurrency > 0),
+  lease_seconds real not null check (lease_seconds > 0),
+  started_at integer not null,
+  heartbeat_at integer not null,
+  lease_until integer not null,
+  ended_at integer
+) strict;
+create index worker_live on worker (lease_until) where status = 'LIVE';
+create index worker_lost on worker (id) where status = 'LOST' and ended_at is null;
+
+-- What sequences are elsewhere: the last position and the last queue entry.
+create table counter (
+  name text primary key,
+  value integer not null
+) strict, without rowid;
+insert into counter (name, value) values ('position', 0), ('queue_entry', 0);
+
+create table job (
+  id text primary key,
+  tenant_id text not null default '00000000-0000-7000-8000-000000000000' references tenant (id),
+  agent_id text not null references agent (id),
+  job_type text not null,
+  queue text not null default 'default' check (queue <> ''),
+  status text not null default 'PENDING' check (
+    status in ('PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'WAITING_FOR_APPROVAL', 'RETRY', 'CANCELLED')),
+  priority integer not null default 0 check (priority between -1000000 and 1000000),
+  position integer not null,
+  payload text not null default '{}' check (json_valid(payload)),
+  output text check (json_valid(output)),
+  error text check (json_valid(error)),
+  error_message text,
+  checkpoint text check (json_valid(checkpoint)),
+  retry_count integer not null default 0,
+  max_retries integer not null default 3 check (max_retries between 0 and 100),
+  retry_policy text check (json_valid(retry_policy)),
+  attempt integer not null default 0 check (attempt >= 0),
+  crash_count integer not null default 0 check (crash_count >= 0),
+  next_retry_at integer,
+  run_at integer,
+  timeout_seconds real check (timeout_seconds > 0),
+  wait_reason text,
+  run_id text,
+  worker_id text,
+  claimed_together integer,
+  approval_token text,
+  approval_expires_at integer,
+  worker_job_id integer,
+  job_key text,
+  serial_key text,
+  group_id text,
+  template_id text,
+  schedule_id text,
+  parent_id text,
+  session_id text,
+  created_by text,
+  retry_of text,
+  cost_cents integer not null default 0 check (cost_cents >= 0),
+  tags text not null default '[]' check (json_type(tags) = 'array'),
+  revision integer not null default 1,
+  cause text not null default 'sql',
+  actor text,
+  note text check (json_valid(note)),
+  created_at integer not null,
+  queued_at integer not null,
+  started_at integer,
+  updated_at integer not null,
+  finished_at integer,
+
+  constraint retry_count_within_max check (retry_count between 0 and max_retries),
+  constraint run_id_exactly_when_running check ((status = 'RUNNING') = (run_id is not null)),
+  constraint worker_only_when_running check (worker_id is null or status = 'RUNNING'),
+  constraint next_retry_at_exactly_in_retry check ((status = 'RETRY') = (next_retry_at is not null)),
+  constraint wait_reason_exactly_in_retry check ((status = 'RETRY') = (wait_reason is not null)),
+  constraint approval_token_exactly_when_waiting
+    check ((status = 'WAITING_FOR_APPROVAL') = (approval_token is not null)),
+  constraint approval_expiry_exactly_when_waiting
+    check ((status = 'WAITING_FOR_APPROVAL') = (approval_expires_at is not null)),
+  constraint error_message_exactly_when_failed check ((status = 'FAILED') = (error_message is not null)),
+  constraint finished_at_exactly_when_terminal
+    check ((status in ('COMPLETED', 'FAILED', 'CANCELLED')) = (finished_at is not null))
+) strict;
+create index job_of_agent on job (agent_id, id desc);
+create unique index job_retry_of on job (retry_of) where retry_of is not null;
+
+create table job_run (
+  id text not null,
+  job_id text not null references job (id) on delete cascade,
+  attempt integer not null,
+  worker_id text,
+  claimed_together integer not null default 1,
+  tenant_id text not null,
+  serial_key text,
+  template_id text,
+  params_snapshot text not null,
+  status text not null default 'RUNNING' check (
+    status in ('RUNNING', 'COMPLETED', 'FAILED', 'SKIPPED', 'CANCELLED', 'WAITING', 'SLEEPING', 'INTERRUPTED')),
+  started_at integer not null,
+  finished_at integer,
+  exit_code integer,
+  error text,
+  artifacts text not null default '[]',
+  log_path text,
+  closed_by text,
+  primary key (job_id, id),
+  constraint finished_at_exactly_when_closed check ((status = 'RUNNING') = (finished_at is null))
+) strict, without rowid;
+create index job_run_open on job_run (worker_id) where status = 'RUNNING';
+-- The promise of serial_key, kept by the database: one owned open run for each key.
+create unique index job_run_one_for_each_serial_key on job_run (tenant_id, serial_key)
+  where status = 'RUNNING' and worker_id is not null and serial_key is not null;
+
+create table job_history (
+  id text not null,
+  job_id text not null references job (id) on delete cascade,
+  revision integer not null,
+  previous_status text,
+  new_status text not null,
+  cause text not null,
+  actor text,
+  run_id text,
+  metadata text,
+  created_at integer not null,
+  primary key (job_id, revision)
+) strict, without rowid;
+create index job_history_ended on job_history (job_id) where new_status in ('FAILED', 'CANCELLED');
+
+create table queue_entry (
+  id integer not null,
+  job_id text primary key references job (id) on delete cascade,
+  tenant_id text not null,
+  queue text not null,
+  job_type text not null,
+  state text not null check (state in ('ready', 'later', 'blocked')),
+  rank integer not null,
+  position integer not null,
+  created_at integer not null,
+  due_at integer not null,
+  serial_key text,
+  alone integer not null default 0
+) strict, without rowid;
+create index queue_entry_ready on queue_entry (queue, job_type, rank, position, created_at, job_id) where state = 'ready';
+create index queue_entry_later on queue_entry (due_at) where state = 'later';
+create index queue_entry_of_key on queue_entry (tenant_id, serial_key, rank, position, created_at, job_id)
+  where serial_key is not null and state <> 'later';
+create unique index queue_entry_one_ready_for_each_key on queue_entry (tenant_id, serial_key)
+  where serial_key is not null and state = 'ready';
+
+create table audit_log (
+  id text primary key,
+  at integer not null,
+  tenant_id text,
+  actor text,
+  action text not null,
+  object_type text not null,
+  object_id text not null,
+  details text
+) strict;
+create index audit_log_of_object on audit_log (object_id);
+
+-- ---------------------------------------------------------------------------
+-- What the database refuses
+-- ---------------------------------------------------------------------------
+
+create trigger job_birth before insert on job
+when new.status <> 'PENDING'
+begin
+  select case new.status
+    when 'RUNNING' then raise(abort, 'A job is born PENDING; inserting one as RUNNING is refused.')
+    when 'COMPLETED' then raise(abort, 'A job is born PENDING; inserting one as COMPLETED is refused.')
+    when 'FAILED' then raise(abort, 'A job is born PENDING; inserting one as FAILED is refused.')
+    when 'WAITING_FOR_APPROVAL' then raise(abort, 'A job is born PENDING; inserting one as WAITING_FOR_APPROVAL is refused.')
+    when 'RETRY' then raise(abort, 'A job is born PENDING; inserting one as RETRY is refused.')
+    when 'CANCELLED' then raise(abort, 'A job is born PENDING; inserting one as CANCELLED is refused.')
+    else raise(abort, 'A job is born PENDING.')
+  end;
+end;
+
+-- raise() takes no expressions before SQLite 3.47, so each refused pair of states has its own text.
+create trigger job_transition before update of status on job
+when new.status <> old.status and not (
+    (old.status = 'PENDING' and (new.status = 'RUNNING' or new.status = 'CANCELLED')) or
+    (old.status = 'RUNNING' and (new.status = 'COMPLETED' or new.status = 'FAILED' or new.status = 'WAITING_FOR_APPROVAL' or new.status = 'RETRY' or new.status = 'CANCELLED')) or
+    (old.status = 'RETRY' and (new.status = 'RUNNING' or new.status = 'CANCELLED' or new.status = 'FAILED')) or
+    (old.status = 'WAITING_FOR_APPROVAL' and (new.status = 'RUNNING' or new.status = 'FAILED' or new.status = 'CANCELLED')))
+begin
+  select case
+    when old.status = 'PENDING' and new.status = 'COMPLETED' then raise(abort, 'A job cannot go from PENDING to COMPLETED.')
+    when old.status = 'PENDING' and new.status = 'FAILED' then raise(abort, 'A job cannot go from PENDING to FAILED.')
+    when old.status = 'PENDING' and new.status = 'WAITING_FOR_APPROVAL' then raise(abort, 'A job cannot go from PENDING to WAITING_FOR_APPROVAL.')
+    when old.status = 'PENDING' and new.status = 'RETRY' then raise(abort, 'A job cannot go from PENDING to RETRY.')
+    when old.status = 'RUNNING' and new.status = 'PENDING' then raise(abort, 'A job cannot go from RUNNING to PENDING.')
+    when old.status = 'COMPLETED' and new.status = 'PENDING' then raise(abort, 'A job cannot go from COMPLETED to PENDING.')
+    when old.status = 'COMPLETED' and new.status = 'RUNNING' then raise(abort, 'A job cannot go from COMPLETED to RUNNING.')
+    when old.status = 'COMPLETED' and new.status = 'FAILED' then raise(abort, 'A job cannot go from COMPLETED to FAILED.')
+    when old.status = 'COMPLETED' and new.status = 'WAITING_FOR_APPROVAL' then raise(abort, 'A job cannot go from COMPLETED to WAITING_FOR_APPROVAL.')
+    when old.status = 'COMPLETED' and new.status = 'RETRY' then raise(abort, 'A job cannot go from COMPLETED to RETRY.')
+    when old.status = 'COMPLETED' and new.status = 'CANCELLED' then raise(abort, 'A job cannot go from COMPLETED to CANCELLED.')
+    when old.status = 'FAILED' and new.status = 'PENDING' then raise(abort, 'A job cannot go from FAILED to PENDING.')
+    when old.status = 'FAILED' and new.status = 'RUNNING' then raise(abort, 'A job cannot go from FAILED to RUNNING.')
+    when old.status = 'FAILED' and new.status = 'COMPLETED' then raise(abort, 'A job cannot go from FAILED to COMPLETED.')
+    when old.status = 'FAILED' and new.status = 'WAITING_FOR_APPROVAL' then raise(abort, 'A job cannot go from FAILED to WAITING_FOR_APPROVAL.')
+    when old.status = 'FAILED' and new.status = 'RETRY' then raise(abort, 'A job cannot go from FAILED to RETRY.')
+    when old.status = 'FAILED' and new.status = 'CANCELLED' then raise(abort, 'A job cannot go from FAILED to CANCELLED.')
+    when old.status = 'WAITING_FOR_APPROVAL' and new.status = 'PENDING' then raise(abort, 'A job cannot go from WAITING_FOR_APPROVAL to PENDING.')
+    when old.status = 'WAITING_FOR_APPROVAL' and new.status = 'COMPLETED' then raise(abort, 'A job cannot go from WAITING_FOR_APPROVAL to COMPLETED.')
+    when old.status = 'WAITING_FOR_APPROVAL' and new.status = 'RETRY' then raise(abort, 'A job cannot go from WAITING_FOR_APPROVAL to RETRY.')
+    when old.status = 'RETRY' and new.status = 'PENDING' then raise(abort, 'A job cannot go from RETRY to PENDING.')
+    when old.status = 'RETRY' and new.status = 'COMPLETED' then raise(abort, 'A job cannot go from RETRY to COMPLETED.')
+    when old.status = 'RETRY' and new.status = 'WAITING_FOR_APPROVAL' then raise(abort, 'A job cannot go from RETRY to WAITING_FOR_APPROVAL.')
+    when old.status = 'CANCELLED' and new.status = 'PENDING' then raise(abort, 'A job cannot go from CANCELLED to PENDING.')
+    when old.status = 'CANCELLED' and new.status = 'RUNNING' then raise(abort, 'A job cannot go from CANCELLED to RUNNING.')
+    when old.status = 'CANCELLED' and new.status = 'COMPLETED' then raise(abort, 'A job cannot go from CANCELLED to COMPLETED.')
+    when old.status = 'CANCELLED' and new.status = 'FAILED' then raise(abort, 'A job cannot go from CANCELLED to FAILED.')
+    when old.status = 'CANCELLED' and new.status = 'WAITING_FOR_APPROVAL' then raise(abort, 'A job cannot go from CANCELLED to WAITING_FOR_APPROVAL.')
+    when old.status = 'CANCELLED' and new.status = 'RETRY' then raise(abort, 'A job cannot go from CANCELLED to RETRY.')
+    else raise(abort, 'There is no such job status.')
+  end;
+end;
+
+create trigger job_payload before update of payload on job
+when new.payload is not old.payload
+begin
+  select raise(abort, 'The payload of a job never changes. Submit a new job instead.');
+end;
+
+create trigger job_other_run before update of run_id on job
+when new.status = 'RUNNING' and old.status = 'RUNNING' and new.run_id is not old.run_id
+begin
+  select raise(abort, 'A job that is RUNNING has an open run, which cannot be replaced.');
+end;
+
+-- A statement of ours always counts the revision up; one that does not is raw SQL.
+create trigger job_raw_update before update of status on job
+when new.status <> old.status and new.revision = old.revision and new.updated_at = old.updated_at
+begin
+  select raise(abort, 'Set updated_at too (microseconds since 1970, UTC), and finished_at when the job ends.');
+end;
+
+create trigger history_no_update before update on job_history
+begin
+  select raise(abort, 'Rows of job_history are never changed or deleted.');
+end;
+create trigger history_no_delete before delete on job_history
+when exists (select 1 from job where id = old.job_id)
+begin
+  select raise(abort, 'Rows of job_history go only with their whole job.');
+end;
+create trigger audit_no_update before update on audit_log
+begin
+  select raise(abort, 'Rows of audit_log are never changed or deleted.');
+end;
+create trigger audit_no_delete before delete on audit_log
+begin
+  select raise(abort, 'Rows of audit_log are never changed or deleted.');
+end;
+
+create trigger run_write_once before update on job_run
+when old.status <> 'RUNNING'
+begin
+  select raise(abort, 'A closed run never changes.');
+end;
+create trigger run_no_insert before insert on job_run
+when not exists (select 1 from job where id = new.job_id and run_id = new.id)
+begin
+  select raise(abort, 'A run opens only with its job: set job.status to RUNNING and job.run_id to its id.');
+end;
+create trigger run_no_delete before delete on job_run
+when exists (select 1 from job where id = old.job_id)
+begin
+  select raise(abort, 'Rows of job_run go only with their whole job.');
+end;
+
+-- ---------------------------------------------------------------------------
+-- What follows from a change of a job
+-- ---------------------------------------------------------------------------
+
+-- A procedure, in SQLite's way: `insert into key_to_settle` runs the trigger.
+-- Of the entries with one serial key, the first is ready while no worker runs that key; all others are blocked.
+create view key_to_settle as select null as tenant_id, null as serial_key;
+create trigger settle_serial_key instead of insert on key_to_settle
+begin
+  update queue_entry set state = 'blocked'
+  where tenant_id = new.tenant_id and serial_key = new.serial_key and state = 'ready';
+
+  update queue_entry set state = 'ready'
+  where job_id = (
+      select job_id from queue_entry
+      where tenant_id = new.tenant_id and serial_key = new.serial_key and state <> 'later'
+      order by rank, position, created_at, job_id limit 1)
+    and not exists (
+      select 1 from job_run
+      where tenant_id = new.tenant_id and serial_key = new.serial_key and status = 'RUNNING' and worker_id is not null);
+end;
+
+create trigger job_inserted after insert on job
+begin
+  insert into job_history (id, job_id, revision, new_status, cause, actor, created_at)
+  values (printf('%08x-%04x-4%03x-%04x-%012x', random() & 0xffffffff, random() & 0xffff, random() & 0xfff,
+      (random() & 0x3fff) | 0x8000, random() & 0xffffffffffff),
+    new.id, new.revision, new.status, new.cause, new.actor, new.created_at);
+
+  update counter set value = max(value, new.position) where name = 'position';
+  update counter set value = max(value + 1, coalesce(new.worker_job_id, 0)) where name = 'queue_entry';
+
+  insert into queue_entry
+    (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key)
+  values (
+    coalesce(new.worker_job_id, (select value from counter where name = 'queue_entry')),
+    new.id, new.tenant_id, new.queue, new.job_type,
+    case
+      when new.run_at > new.updated_at then 'later'
+      when new.serial_key is not null then 'blocked'
+      else 'ready'
+    end,
+    -new.priority, new.position, new.created_at, coalesce(new.run_at, new.created_at), new.serial_key);
+
+  insert into key_to_settle select new.tenant_id, new.serial_key where new.serial_key is not null;
+end;
+
+create trigger job_changed after update of status on job
+when new.status <> old.status
+begin
+  insert into job_history
+    (id, job_id, revision, previous_status, new_status, cause, actor, run_id, metadata, created_at)
+  values (printf('%08x-%04x-4%03x-%04x-%012x', random() & 0xffffffff, random() & 0xffff, random() & 0xfff,
+      (random() & 0x3fff) | 0x8000, random() & 0xffffffffffff),
+    new.id, max(new.revision, old.revision + 1), old.status, new.status,
+    case when new.revision = old.revision then 'sql' else new.cause end,
+    case when new.revision = old.revision then null else new.actor end,
+    coalesce(new.run_id, old.run_id),
+    case
+      when new.status = 'FAILED' then
+        json_patch(coalesce(new.note, '{}'), json_object('error_message', new.error_message))
+      when new.status = 'RETRY' then
+        json_patch(coalesce(new.note, '{}'), json_object(
+          'retry_count', new.retry_count, 'next_retry_at', new.next_retry_at, 'wait_reason', new.wait_reason))
+      else new.note
+    end,
+    new.updated_at);
+
+  update job set revision = old.revision + 1, cause = 'sql', actor = null, note = null
+  where id = new.id and new.revision = old.revision;
+end;
+
+create trigger job_left_the_queue after update of status on job
+when new.status <> old.status and (old.status = 'PENDING' or old.status = 'RETRY')
+begin
+  delete from queue_entry where job_id = new.id;
+  insert into key_to_settle select new.tenant_id, new.serial_key
+  where new.serial_key is not null and new.status <> 'RUNNING';
+end;
+
+create trigger job_started after update of status on job
+when new.status = 'RUNNING' and old.status <> 'RUNNING'
+begin
+  insert into job_run
+    (id, job_id, attempt, worker_id, claimed_together, tenant_id, serial_key, template_id, params_snapshot, started_at)
+  values (new.run_id, new.id, new.attempt, new.worker_id, coalesce(new.claimed_together, 1), new.tenant_id, new.serial_key,
+    new.template_id, new.payload, new.updated_at);
+end;
+
+create trigger job_stopped after update of status on job
+when old.status = 'RUNNING' and new.status <> 'RUNNING'
+begin
+  update job_run
+  set finished_at = new.updated_at,
+    error = json_extract(new.error, '$.message'),
+    closed_by = coalesce(new.actor, new.cause),
+    exit_code = json_extract(new.note, '$.run.exit_code'),
+    log_path = json_extract(new.note, '$.run.log_path'),
+    artifacts = coalesce(json_extract(new.note, '$.run.artifacts'), artifacts),
+    status = case
+      when new.status = 'COMPLETED' then 'COMPLETED'
+      when new.status = 'CANCELLED' then 'CANCELLED'
+      when new.status = 'WAITING_FOR_APPROVAL' then 'WAITING'
+      when new.wait_reason = 'sleep' or new.wait_reason = 'child' then 'SLEEPING'
+      when new.wait_reason = 'interrupted' or new.wait_reason = 'handed_back' then 'INTERRUPTED'
+      else 'FAILED'
+    end
+  where job_id = new.id and id = old.run_id and status = 'RUNNING';
+
+  update counter set value = value + 1 where name = 'queue_entry' and new.status = 'RETRY';
+  insert into queue_entry
+    (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, alone)
+  select (select value from counter where name = 'queue_entry'),
+    new.id, new.tenant_id, new.queue, new.job_type,
+    case
+      when new.next_retry_at > new.updated_at then 'later'
+      when new.serial_key is not null then 'blocked'
+      else 'ready'
+    end,
+    -new.priority, new.position, new.created_at, new.next_retry_at, new.serial_key, new.wait_reason = 'worker_lost'
+  where new.status = 'RETRY';
+  update job set worker_job_id = (select value from counter where name = 'queue_entry')
+  where id = new.id and new.status = 'RETRY';
+
+  insert into key_to_settle select new.tenant_id, new.serial_key where new.serial_key is not null;
+end;
+
+create trigger job_exhausted after update of status on job
+when new.status = 'FAILED' and old.status <> 'FAILED' and json_extract(new.note, '$.exhausted')
+begin
+  insert into audit_log (id, at, tenant_id, actor, action, object_type, object_id, details)
+  values (printf('%08x-%04x-4%03x-%04x-%012x', random() & 0xffffffff, random() & 0xffff, random() & 0xfff,
+      (random() & 0x3fff) | 0x8000, random() & 0xffffffffffff),
+    new.updated_at, new.tenant_id, new.actor, 'JOB_EXHAUSTED_RETRIES', 'job', new.id,
+    json_object('job_type', new.job_type, 'retry_count', new.retry_count, 'error_message', new.error_message));
+end;
+
+-- The retry of a job that ended: a new job with the same work, linked by retry_of, at most one for each.
+create trigger job_chained after update of status on job
+when new.status = 'FAILED' and old.status <> 'FAILED' and json_extract(new.note, '$.retry_as') is not null
+begin
+  insert or ignore into job
+    (id, tenant_id, agent_id, job_type, queue, priority, position, payload, retry_count, max_retries, retry_policy, run_at,
+     timeout_seconds, serial_key, group_id, template_id, schedule_id, parent_id, session_id, created_by, retry_of, tags,
+     worker_job_id, cause, actor, created_at, queued_at, updated_at)
+  values (json_extract(new.note, '$.retry_as'), new.tenant_id, new.agent_id, new.job_type, new.queue, new.priority,
+    (select value + 100 from counter where name = 'position'), new.payload, new.retry_count + 1, new.max_retries,
+    new.retry_policy,
+    new.updated_at + cast(json_extract(new.note, '$.retry_delay_seconds') * 1000000 as integer),
+    new.timeout_seconds, new.serial_key, new.group_id, new.template_id, new.schedule_id, new.parent_id, new.session_id,
+    new.created_by, new.id, new.tags, (select value + 1 from counter where name = 'queue_entry'), 'retry', new.actor,
+    new.updated_at, new.updated_at, new.updated_at);
+end;
+
+create trigger entry_fell_due after update of state on queue_entry
+when old.state = 'later' and new.state = 'blocked'
+begin
+  insert into key_to_settle select new.tenant_id, new.serial_key;
+end;

@@ -1,0 +1,185 @@
+"""The one thread that writes. It takes everything that has been asked meanwhile and commits it together.
+
+    callers ──▶ inbox ──▶ begin immediate; one savepoint for each; commit ──▶ answers
+
+Nobody is answered before the commit is on disk. One operation that fails is undone alone; where SQLite gave up
+the whole transaction (a full disk, an interrupt), the group is done again one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import apsw
+
+MAX_GROUP = 200
+MAX_GROUP_SECONDS = 0.05
+
+Work = Callable[[apsw.Connection], Any]
+
+
+@dataclass(slots=True)
+class Operation:
+    work: Work
+    done: asyncio.Future[Any] | Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+
+class TransactionLost(Exception):
+    """SQLite rolled back everything, also what earlier savepoints had released."""
+
+
+@dataclass(slots=True)
+class Writer:
+    open_connection: Callable[[], apsw.Connection]
+    committed: Callable[[], None]
+    inbox: SimpleQueue[Operation | None] = field(default_factory=SimpleQueue)
+    thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        opened: Future[None] = Future()
+        self.thread = threading.Thread(target=self._run, args=(opened,), name="cortex-sqlite-writer", daemon=True)
+        self.thread.start()
+        opened.result()
+
+    def stop(self) -> None:
+        if self.thread is not None:
+            self.inbox.put(None)
+            self.thread.join()
+            self.thread = None
+
+    def ask(self, work: Work) -> asyncio.Future[Any]:
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.inbox.put(Operation(work, done))
+        return done
+
+    def ask_from_thread(self, work: Work) -> Future[Any]:
+        done: Future[Any] = Future()
+        self.inbox.put(Operation(work, done))
+        return done
+
+    def _run(self, opened: Future[None]) -> None:
+        try:
+            connection = self.open_connection()
+        except BaseException as error:
+            opened.set_exception(error)
+            return
+        opened.set_result(None)
+        while group := self._next_group():
+            for part in self._commit(connection, group):
+                self.committed()
+                _answer(part)
+        connection.close()
+
+    def _next_group(self) -> list[Operation]:
+        """Everything that waits now; empty when the writer is to stop."""
+        group: list[Operation] = []
+        operation = self.inbox.get()
+        while operation is not None:
+            group.append(operation)
+            if len(group) == MAX_GROUP:
+                return group
+            try:
+                operation = self.inbox.get_nowait()
+            except Empty:
+                return group
+        if group:
+            self.inbox.put(None)
+        return group
+
+    def _commit(self, connection: apsw.Connection, group: list[Operation]) -> Iterator[list[Operation]]:
+        """Commits the group, in more than one transaction when it takes long, so that other processes get a turn."""
+        while group:
+            part, group = _commit_together(connection, group)
+            yield part
+
+
+def _commit_together(connection: apsw.Connection, group: list[Operation]) -> tuple[list[Operation], list[Operation]]:
+    """What was dealt with, and what is left for the next transaction."""
+    try:
+        connection.execute("begin immediate")
+    except apsw.Error as error:
+        for operation in group:
+            operation.error = error
+        return group, []
+    try:
+        count = _in_one_transaction(connection, group)
+        return group[:count], group[count:]
+    except TransactionLost:
+        for operation in group:
+            _alone(connection, operation)
+        return group, []
+
+
+def _in_one_transaction(connection: apsw.Connection, group: list[Operation]) -> int:
+    until = time.monotonic() + MAX_GROUP_SECONDS
+    count = 0
+    try:
+        for operation in group:
+            _in_savepoint(connection, operation)
+            count += 1
+            if time.monotonic() > until:
+                break
+        connection.execute("commit")
+    except apsw.Error as error:
+        _roll_back(connection)
+        raise TransactionLost from error
+    return count
+
+
+def _in_savepoint(connection: apsw.Connection, operation: Operation) -> None:
+    connection.execute("savepoint operation")
+    try:
+        operation.result, operation.error = operation.work(connection), None
+    except Exception as error:
+        if not connection.in_transaction:
+            raise TransactionLost from error
+        operation.error = error
+        connection.execute("rollback to operation")
+    connection.execute("release operation")
+
+
+def _alone(connection: apsw.Connection, operation: Operation) -> None:
+    try:
+        connection.execute("begin immediate")
+        operation.result, operation.error = operation.work(connection), None
+        connection.execute("commit")
+    except Exception as error:
+        operation.error = error
+        _roll_back(connection)
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("rollback")
+
+
+def _answer(group: Sequence[Operation]) -> None:
+    """One hop into each event loop, however many callers wait there."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Operation]] = {}
+    for operation in group:
+        if isinstance(operation.done, Future):
+            _resolve([operation])
+        else:
+            by_loop.setdefault(operation.done.get_loop(), []).append(operation)
+    for loop, operations in by_loop.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_resolve, operations)
+
+
+def _resolve(operations: Sequence[Operation]) -> None:
+    for operation in operations:
+        if operation.done.done():
+            continue
+        if operation.error is not None:
+            operation.done.set_exception(operation.error)
+        else:
+            operation.done.set_result(operation.result)

@@ -1,0 +1,55 @@
+"""An agent as its author holds it: callable as written, and submittable with the same arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
+
+from cortex_plane.handles import JobHandle
+from cortex_plane.operations.submit_jobs import Submission
+from cortex_plane.options import SubmitOptions
+from cortex_plane.runtime.agents import AgentCode, payload_for
+from cortex_plane.runtime.context import Context
+
+if TYPE_CHECKING:
+    from cortex_plane.plane import Plane
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class Agent(Generic[Arguments, Result]):
+    def __init__(self, plane: Plane, code: AgentCode, options: SubmitOptions | None = None) -> None:
+        self._plane = plane
+        self._code = code
+        self._options = options or {}
+        self.name = code.job_type
+        self.__doc__ = code.handler.__doc__
+
+    def __repr__(self) -> str:
+        return f"Agent({self.name!r})"
+
+    def __call__(self, ctx: Context, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:
+        """The handler itself, for tests and for calling one agent's code from another."""
+        return self._code.handler(ctx, *args, **kwargs)
+
+    async def submit(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> JobHandle[Result]:
+        """Submits a job with these arguments; the context is left out."""
+        connection = self._options.get("connection")
+        job_ids = await self._plane.submit_checked([self.submission(*args, **kwargs)], connection)
+        return JobHandle(self._plane, job_ids[0])
+
+    def submission(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Submission:
+        """The same, to be given to `plane.submit_many`."""
+        payload = payload_for(self.name, self._code.handler, args, kwargs)
+        options = {name: value for name, value in self._options.items() if name != "connection"}
+        return replace(Submission(self.name, payload), **options)
+
+    def options(self, **options: Unpack[SubmitOptions]) -> Agent[Arguments, Result]:
+        """The same agent, submitting with these options: `await release.options(priority=5).submit("1.4.0")`."""
+        return Agent(self._plane, self._code, {**self._options, **options})
+
+
+AsyncHandler = Callable[Concatenate[Context, Arguments], Awaitable[Result]]
+PlainHandler = Callable[Concatenate[Context, Arguments], Result]

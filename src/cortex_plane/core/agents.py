@@ -1,0 +1,47 @@
+"""An agent as the database knows it: a name, and the policies that others need when its own code is not there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cortex_plane.core.jobs import DEFAULT_QUEUE, AgentId
+from cortex_plane.core.retry import CRASH_LIMIT, CrashPolicy, RetryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """What is stored in `agent.skill_config`."""
+
+    queue: str = DEFAULT_QUEUE
+    retry: RetryPolicy = RetryPolicy()
+    on_crash: CrashPolicy = "resume"
+    crash_limit: int = CRASH_LIMIT
+    timeout_seconds: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "queue": self.queue,
+            "retry": self.retry.to_json(),
+            "on_crash": self.on_crash,
+            "crash_limit": self.crash_limit,
+            "timeout_seconds": self.timeout_seconds,
+        }
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> AgentConfig:
+        """Tolerant of fields that are missing or newer than this code: another version may have written them."""
+        return cls(
+            queue=stored.get("queue", DEFAULT_QUEUE),
+            retry=RetryPolicy.from_json(stored.get("retry", {})),
+            on_crash=stored.get("on_crash", "resume"),
+            crash_limit=stored.get("crash_limit", CRASH_LIMIT),
+            timeout_seconds=stored.get("timeout_seconds"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRecord:
+    id: AgentId
+    job_type: str
+    config: AgentConfig

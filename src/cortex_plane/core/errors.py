@@ -1,0 +1,130 @@
+"""One family of errors: what happened, to what, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+class CortexError(Exception):
+    """Everything that Cortex Plane raises on purpose."""
+
+
+class NotFound(CortexError):
+    """What was named does not exist."""
+
+
+class Conflict(CortexError):
+    """The thing exists, but its state does not allow this."""
+
+
+class InvalidInput(CortexError):
+    """The caller's input is wrong; nothing was changed."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Unavailable(CortexError):
+    """Something that we need does not answer; trying again later may help."""
+
+
+class Denied(CortexError):
+    """The caller may not do this."""
+
+
+class JobNotFound(NotFound):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"There is no job {job_id}. To see what there is: cortex jobs list")
+        self.job_id = job_id
+
+
+class AmbiguousJob(InvalidInput):
+    def __init__(self, prefix: str, matches: Sequence[str]) -> None:
+        super().__init__(
+            f"{prefix} fits {len(matches)} jobs or more: {', '.join(matches[:3])}, … Give more of the id.", field="id"
+        )
+
+
+class UnknownAgent(NotFound):
+    def __init__(self, job_type: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        message = f'There is no agent "{job_type}".{did_you_mean(job_type, known)}'
+        message += (
+            f" Known agents: {', '.join(known)}."
+            if known
+            else " No agent has been registered yet: start a plane or a worker that has it."
+        )
+        super().__init__(message)
+        self.job_type = job_type
+
+
+class TenantNotFound(NotFound):
+    def __init__(self, tenant: str) -> None:
+        super().__init__(f'There is no tenant "{tenant}".')
+        self.tenant = tenant
+
+
+class AlreadyFinished(Conflict):
+    def __init__(self, job_id: str, status: str) -> None:
+        super().__init__(f"Job {job_id} is already {status}. To run it again: cortex jobs retry {job_id}")
+        self.job_id, self.status = job_id, status
+
+
+class StillRunning(Conflict):
+    """A retry of something that has not ended, or whose latest retry has not."""
+
+    def __init__(self, job_id: str, live_id: str, status: str) -> None:
+        super().__init__(
+            f"Job {job_id} is {status}; only a finished job can be retried. To end it first: cortex jobs cancel {job_id}"
+            if job_id == live_id
+            else f"Job {job_id} already has a retry that is {status}: {live_id}. To follow it: cortex jobs watch {live_id}"
+        )
+        self.job_id, self.live_id, self.status = job_id, live_id, status
+
+
+class LeaseLost(Conflict):
+    """Another worker has taken over; nothing that this run writes will be kept."""
+
+    def __init__(self, job_id: str, run_id: str) -> None:
+        super().__init__(f"Run {run_id} of job {job_id} was superseded; its result is dropped.")
+        self.job_id, self.run_id = job_id, run_id
+
+
+class JobFailed(CortexError):
+    """Raised by `handle.result()` for a job that ended FAILED."""
+
+    def __init__(self, job_id: str, message: str, error: object = None) -> None:
+        super().__init__(message)
+        self.job_id, self.error = job_id, error
+
+
+class JobCancelled(CortexError):
+    """Raised by `handle.result()` for a job that ended CANCELLED."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"Job {job_id} was cancelled.")
+        self.job_id = job_id
+
+
+class ResultNotReady(CortexError, TimeoutError):
+    """Raised by `handle.result(timeout=...)` when the job goes on for longer."""
+
+    def __init__(self, job_id: str, status: str, seconds: float) -> None:
+        super().__init__(f"Job {job_id} is still {status} after {seconds:g} s. It goes on; ask again later.")
+        self.job_id, self.status = job_id, status
+
+
+class WrongDatabase(Unavailable):
+    """The database cannot be used: wrong address, not a database, read-only, too new, too old."""
+
+
+class StorageFull(Unavailable):
+    def __init__(self, where: str) -> None:
+        super().__init__(f"The disk that holds {where} is full. Nothing was changed; free some space and try again.")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    close = get_close_matches(word, list(known), n=1)
+    return f' Did you mean "{close[0]}"?' if close else ""

@@ -1,0 +1,195 @@
+"""How a run ended, and what becomes of its job: pure decisions that storage applies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from cortex_plane.core.agents import AgentConfig
+from cortex_plane.core.jobs import Claimed, JobId, RunId, WorkerId
+from cortex_plane.core.retry import RetryPolicy
+from cortex_plane.core.states import JobStatus, WaitReason
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """`output` is JSON text in normal form; `run` holds what a command leaves behind."""
+
+    output: str | None = None
+    run: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    error: dict[str, Any]
+    retryable: bool = True
+    run: dict[str, Any] | None = None
+
+    @property
+    def message(self) -> str:
+        return str(self.error.get("message") or self.error.get("type") or "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The worker is stopping; the job goes on elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedBack:
+    """Claimed, never started."""
+
+
+Outcome = Done | Failed | Interrupted | HandedBack
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One fenced change of one job: it applies only while `run_id` is the job's open run."""
+
+    job_id: JobId
+    run_id: RunId
+    status: JobStatus
+    cause: str
+    output: str | None = None
+    error: dict[str, Any] | None = None
+    error_message: str | None = None
+    wait_reason: WaitReason | None = None
+    delay_seconds: float | None = None
+    retry_count: int = 0
+    crash_count: int = 0
+    note: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A snapshot of a job's progress, as JSON text in normal form, fenced like a transition."""
+
+    job_id: JobId
+    run_id: RunId
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """What a decision may not invent itself: a random number from 0 to 1, and the id of a possible successor."""
+
+    number: float
+    successor: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class LostRun:
+    """An open run whose worker was declared LOST, with what is needed to decide about its job."""
+
+    claimed: Claimed
+    worker_id: WorkerId
+    claimed_together: int
+    agent: AgentConfig
+
+
+def after_run(claimed: Claimed, outcome: Outcome, policy: RetryPolicy, chance: Chance) -> Transition:
+    match outcome:
+        case Done(output, run):
+            return _change(claimed, JobStatus.COMPLETED, "complete", output=output, note=_note(run=run))
+        case Failed():
+            return _retry_or_give_up(claimed, outcome, policy, chance)
+        case Interrupted():
+            return _wait(claimed, WaitReason.INTERRUPTED, "interrupt")
+        case HandedBack():
+            return _wait(claimed, WaitReason.HANDED_BACK, "hand_back")
+        case unknown:
+            assert_never(unknown)
+
+
+def after_crash(lost: LostRun, chance: Chance) -> Transition:
+    """Only the crash of a run that was claimed alone counts: who in a batch was guilty, nobody knows."""
+    if lost.agent.on_crash == "fail":
+        failed = Failed({"type": "WorkerLost", "message": "Scheduler crash recovery"})
+        policy = _chained(lost.claimed.retry_policy or lost.agent.retry)
+        return _retry_or_give_up(lost.claimed, failed, policy, chance, cause="rescue")
+    crashes = lost.claimed.crash_count + (lost.claimed_together == 1)
+    if crashes >= lost.agent.crash_limit:
+        return _poisoned(lost.claimed, crashes)
+    error = {"type": "WorkerLost", "message": "worker lost"}
+    return _wait(lost.claimed, WaitReason.WORKER_LOST, "rescue", error=error, crash_count=crashes)
+
+
+def _retry_or_give_up(claimed: Claimed, failed: Failed, policy: RetryPolicy, chance: Chance, cause: str = "fail") -> Transition:
+    if not failed.retryable:
+        return _give_up(claimed, failed, cause, note=_note(run=failed.run))
+    if claimed.retry_count >= claimed.max_retries:
+        return _give_up(claimed, failed, cause, note=_note(run=failed.run, exhausted=True))
+    delay = policy.backoff.delay_seconds(claimed.retry_count, chance.number)
+    if policy.mode == "chain":
+        note = _note(run=failed.run, retry_as=chance.successor, retry_delay_seconds=delay)
+        return _give_up(claimed, failed, cause, note=note)
+    return _change(
+        claimed,
+        JobStatus.RETRY,
+        cause,
+        error=failed.error,
+        wait_reason=WaitReason.RETRY,
+        delay_seconds=delay,
+        retry_count=claimed.retry_count + 1,
+        note=_note(run=failed.run),
+    )
+
+
+def _give_up(claimed: Claimed, failed: Failed, cause: str, note: dict[str, Any] | None) -> Transition:
+    return _change(claimed, JobStatus.FAILED, cause, error=failed.error, error_message=failed.message, note=note)
+
+
+def _poisoned(claimed: Claimed, crashes: int) -> Transition:
+    message = f"POISONED: {crashes} workers died while they ran this job. Find out why before you retry it."
+    error = {"type": "POISONED", "message": message}
+    return _change(claimed, JobStatus.FAILED, "rescue", error=error, error_message=message, crash_count=crashes)
+
+
+def _wait(
+    claimed: Claimed,
+    reason: WaitReason,
+    cause: str,
+    error: dict[str, Any] | None = None,
+    crash_count: int | None = None,
+) -> Transition:
+    """Due at once, and no retry is spent."""
+    return _change(claimed, JobStatus.RETRY, cause, error=error, wait_reason=reason, delay_seconds=0.0, crash_count=crash_count)
+
+
+def _change(
+    claimed: Claimed,
+    status: JobStatus,
+    cause: str,
+    *,
+    output: str | None = None,
+    error: dict[str, Any] | None = None,
+    error_message: str | None = None,
+    wait_reason: WaitReason | None = None,
+    delay_seconds: float | None = None,
+    retry_count: int | None = None,
+    crash_count: int | None = None,
+    note: dict[str, Any] | None = None,
+) -> Transition:
+    return Transition(
+        job_id=claimed.job_id,
+        run_id=claimed.run_id,
+        status=status,
+        cause=cause,
+        output=output,
+        error=error,
+        error_message=error_message,
+        wait_reason=wait_reason,
+        delay_seconds=delay_seconds,
+        retry_count=claimed.retry_count if retry_count is None else retry_count,
+        crash_count=claimed.crash_count if crash_count is None else crash_count,
+        note=note,
+    )
+
+
+def _chained(policy: RetryPolicy) -> RetryPolicy:
+    return RetryPolicy(mode="chain", max_retries=policy.max_retries, backoff=policy.backoff)
+
+
+def _note(**details: Any) -> dict[str, Any] | None:
+    return {name: value for name, value in details.items() if value is not None} or None

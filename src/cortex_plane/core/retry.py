@@ -1,0 +1,78 @@
+"""When and how a failed job is tried again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import isfinite, log
+from typing import Any, Literal, Self
+
+from cortex_plane.core.errors import InvalidInput
+
+MAX_RETRIES_LIMIT = 100
+CRASH_LIMIT = 3
+
+RetryMode = Literal["in_place", "chain"]
+CrashPolicy = Literal["resume", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delay before retry n, counted from 0: min(max, base · multiplier^n), with full jitter unless switched off."""
+
+    base_seconds: float = 1.0
+    max_seconds: float = 300.0
+    multiplier: float = 2.0
+    jitter: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("base_seconds", "max_seconds"):
+            value = getattr(self, name)
+            if not (isfinite(value) and value >= 0):
+                raise InvalidInput(f"backoff.{name} must be zero or a positive number, not {value}.", field=f"backoff.{name}")
+        if not (isfinite(self.multiplier) and self.multiplier >= 1):
+            raise InvalidInput(f"backoff.multiplier must be 1 or more, not {self.multiplier}.", field="backoff.multiplier")
+
+    def ceiling_seconds(self, retry_count: int) -> float:
+        """The longest delay before retry `retry_count`; no n overflows it."""
+        if self.base_seconds <= 0:
+            return 0.0
+        if self.multiplier > 1 and retry_count * log(self.multiplier) > log(max(self.max_seconds, 1e-9) / self.base_seconds):
+            return self.max_seconds
+        return min(self.max_seconds, self.base_seconds * self.multiplier**retry_count)
+
+    def delay_seconds(self, retry_count: int, chance: float) -> float:
+        """`chance` is a random number from 0 to 1."""
+        ceiling = self.ceiling_seconds(retry_count)
+        return ceiling * chance if self.jitter else ceiling
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """`in_place` runs the same job again; `chain` ends it FAILED and submits a linked one."""
+
+    mode: RetryMode = "in_place"
+    max_retries: int = 3
+    backoff: Backoff = Backoff()
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("in_place", "chain"):
+            raise InvalidInput(f'retry.mode must be "in_place" or "chain", not {self.mode!r}.', field="retry.mode")
+        check_max_retries(self.max_retries)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Self:
+        """Fields that this code does not know are passed over: a newer version may have written them."""
+        backoff = {name: value for name, value in stored.get("backoff", {}).items() if name in Backoff.__slots__}
+        known = {name: value for name, value in stored.items() if name in ("mode", "max_retries")}
+        return cls(**known, backoff=Backoff(**backoff))
+
+
+def check_max_retries(value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RETRIES_LIMIT:
+        raise InvalidInput(
+            f"max_retries must be a whole number from 0 to {MAX_RETRIES_LIMIT}, not {value!r}.", field="max_retries"
+        )
+    return value

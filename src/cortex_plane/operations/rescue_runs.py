@@ -1,0 +1,36 @@
+"""Finds runs whose worker vanished and makes their jobs go on, as each agent's crash policy says."""
+
+from __future__ import annotations
+
+import structlog
+
+from cortex_plane.core.jobs import JobId, WorkerId
+from cortex_plane.core.outcomes import Chance, after_crash
+from cortex_plane.core.workers import actor_of
+from cortex_plane.ports.clock import NewId, Random
+from cortex_plane.ports.store import Store
+
+log = structlog.get_logger()
+
+BATCH = 100
+
+
+async def declare_lost(store: Store, by: WorkerId) -> int:
+    lost = await store.workers.declare_lost(by)
+    for worker_id, name in lost:
+        log.warning("worker_lost", worker_id=worker_id, name=name)
+    return len(lost)
+
+
+async def rescue_runs(store: Store, by: WorkerId, new_id: NewId, random: Random) -> int:
+    """One small batch after the other until no lost worker has an open run; returns how many were rescued."""
+    rescued = 0
+    while runs := await store.workers.lost_runs(BATCH):
+        transitions = [after_crash(lost, Chance(random(), JobId(new_id()))) for lost in runs]
+        # Another rescuer may be faster; then these are simply no longer open.
+        rescued += len(await store.queue.finish(transitions, actor_of(by)))
+        for transition in transitions:
+            log.info("run_rescued", job_id=transition.job_id, run_id=transition.run_id, job_status=transition.status)
+    if rescued:
+        await store.workers.close_lost()
+    return rescued

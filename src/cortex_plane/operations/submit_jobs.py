@@ -1,0 +1,160 @@
+"""Submits jobs: everything that is asked for is checked first, then all of it is stored, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import isfinite
+from typing import Any
+
+from cortex_plane.core.errors import InvalidInput
+from cortex_plane.core.instants import EARLIEST, LATEST, instant
+from cortex_plane.core.jobs import DEFAULT_TENANT, JobId, NewJob
+from cortex_plane.core.retry import RetryPolicy, check_max_retries
+from cortex_plane.operations.directory import Directory
+from cortex_plane.ports.clock import NewId
+from cortex_plane.ports.json_text import encode
+from cortex_plane.ports.store import Store
+
+PRIORITY_LIMIT = 1_000_000
+NAME_LIMIT = 200
+TAG_LIMIT = 50
+LONGEST_DELAY = timedelta(days=36_500)
+PAYLOAD_LIMIT_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a caller asks for. None means: as the agent says."""
+
+    agent: str
+    payload: Mapping[str, Any] | None = None
+    queue: str | None = None
+    priority: int = 0
+    run_at: datetime | None = None
+    delay: float | timedelta | None = None
+    serial_key: str | None = None
+    tenant: str = DEFAULT_TENANT
+    tags: Sequence[str] = ()
+    max_retries: int | None = None
+    retry: RetryPolicy | None = None
+    timeout: float | timedelta | None = None
+    created_by: str | None = None
+
+
+async def submit_jobs(
+    store: Store,
+    directory: Directory,
+    new_id: NewId,
+    submissions: Sequence[Submission],
+    *,
+    connection: Any = None,
+    payload_limit_bytes: int = PAYLOAD_LIMIT_BYTES,
+) -> list[JobId]:
+    jobs = [await _checked(directory, new_id, submission, payload_limit_bytes) for submission in submissions]
+    if jobs:
+        await store.jobs.submit(jobs, connection)
+    return [job.id for job in jobs]
+
+
+async def _checked(directory: Directory, new_id: NewId, asked: Submission, payload_limit_bytes: int) -> NewJob:
+    agent = await directory.agent(_name(asked.agent, "agent"))
+    retry = asked.retry or agent.config.retry
+    return NewJob(
+        id=JobId(new_id()),
+        tenant_id=await directory.tenant(asked.tenant),
+        agent_id=agent.id,
+        job_type=agent.job_type,
+        queue=_name(asked.queue if asked.queue is not None else agent.config.queue, "queue"),
+        payload=_payload(asked.payload, payload_limit_bytes),
+        priority=_priority(asked.priority),
+        max_retries=check_max_retries(retry.max_retries if asked.max_retries is None else asked.max_retries),
+        retry_policy=asked.retry,
+        run_at=_run_at(asked),
+        delay_seconds=_delay(asked.delay),
+        timeout_seconds=_timeout(asked.timeout),
+        serial_key=None if asked.serial_key is None else _name(asked.serial_key, "serial_key"),
+        tags=_tags(asked.tags),
+        created_by=None if asked.created_by is None else _name(asked.created_by, "created_by"),
+    )
+
+
+def _payload(payload: Mapping[str, Any] | None, limit_bytes: int) -> str:
+    if payload is not None and not isinstance(payload, Mapping):
+        raise InvalidInput(
+            f"payload must be a dict of the agent's arguments by name, not a {type(payload).__name__}.", field="payload"
+        )
+    text = encode(payload or {}, "payload")
+    if (size := len(text.encode())) > limit_bytes:
+        raise InvalidInput(
+            f"payload is {size:,} bytes of JSON; the limit is {limit_bytes:,}. "
+            "Store the data elsewhere and pass a reference, or raise CORTEX_PAYLOAD_LIMIT_BYTES.",
+            field="payload",
+        )
+    return text
+
+
+def _name(value: str, field: str) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > NAME_LIMIT:
+        raise InvalidInput(f"{field} must be text of 1 to {NAME_LIMIT} characters, not {value!r:.80}.", field=field)
+    encode(value, field)
+    return value
+
+
+def _priority(value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -PRIORITY_LIMIT <= value <= PRIORITY_LIMIT:
+        raise InvalidInput(
+            f"priority must be a whole number from -{PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}, not {value!r}. Higher runs first.",
+            field="priority",
+        )
+    return value
+
+
+def _run_at(asked: Submission) -> int | None:
+    if asked.run_at is None:
+        return None
+    if asked.delay is not None:
+        raise InvalidInput("Give run_at or delay, not both.", field="run_at")
+    if not isinstance(asked.run_at, datetime):
+        raise InvalidInput(f"run_at must be a datetime, not {asked.run_at!r:.80}.", field="run_at")
+    moment = asked.run_at if asked.run_at.tzinfo else asked.run_at.replace(tzinfo=UTC)
+    if not EARLIEST <= moment <= LATEST:
+        raise InvalidInput(
+            f"run_at is {moment.isoformat()}; it must lie between {EARLIEST:%Y} and {LATEST:%Y}. "
+            "Were milliseconds taken for seconds?",
+            field="run_at",
+        )
+    return instant(moment)
+
+
+def _delay(delay: float | timedelta | None) -> float | None:
+    if delay is None:
+        return None
+    seconds = _seconds(delay, "delay")
+    if not 0 <= seconds <= LONGEST_DELAY.total_seconds():
+        raise InvalidInput(f"delay must be from 0 seconds to 100 years, not {seconds:g} s.", field="delay")
+    return seconds
+
+
+def _timeout(timeout: float | timedelta | None) -> float | None:
+    if timeout is None:
+        return None
+    seconds = _seconds(timeout, "timeout")
+    if not 0 < seconds <= LONGEST_DELAY.total_seconds():
+        raise InvalidInput(f"timeout must be more than 0 seconds, not {seconds:g}.", field="timeout")
+    return seconds
+
+
+def _seconds(value: float | timedelta, field: str) -> float:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise InvalidInput(f"{field} must be a number of seconds or a timedelta, not {value!r:.80}.", field=field)
+    return float(value)
+
+
+def _tags(tags: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(tags, str) or len(tags) > TAG_LIMIT:
+        raise InvalidInput(f"tags must be a list of at most {TAG_LIMIT} texts.", field="tags")
+    return tuple(_name(tag, f"tags[{index}]") for index, tag in enumerate(tags))

@@ -1,0 +1,324 @@
+"""The application object: a store, and the agents that this program has in code."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+from weakref import WeakKeyDictionary
+
+from cortex_plane.adapters.system import SystemClock, new_id
+from cortex_plane.agents import Agent, AsyncHandler
+from cortex_plane.core.agents import AgentConfig, AgentRecord
+from cortex_plane.core.errors import InvalidInput
+from cortex_plane.core.jobs import DEFAULT_QUEUE, AgentId, HistoryEntry, Job, JobId, JobSummary, Run
+from cortex_plane.core.retry import CRASH_LIMIT, CrashPolicy, RetryPolicy
+from cortex_plane.core.states import JobStatus
+from cortex_plane.handles import JobHandle
+from cortex_plane.operations.await_result import await_result
+from cortex_plane.operations.cancel_job import cancel_job
+from cortex_plane.operations.directory import Directory
+from cortex_plane.operations.find_job import find_job, find_job_id
+from cortex_plane.operations.retry_job import retry_job
+from cortex_plane.operations.submit_jobs import Submission, submit_jobs
+from cortex_plane.options import SubmitOptions
+from cortex_plane.ports.clock import Clock, NewId
+from cortex_plane.ports.store import Store
+from cortex_plane.runtime.agents import AgentCode, check_handler, kind_of
+from cortex_plane.runtime.commands import command_handler
+from cortex_plane.runtime.context import Context
+from cortex_plane.runtime.worker import Worker, WorkerOptions
+from cortex_plane.settings import Settings, load_settings
+from cortex_plane.sync import SyncPlane
+from cortex_plane.wiring import open_store
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class Plane:
+    """`plane = Plane()` uses sqlite:///cortex.db, or what CORTEX_DATABASE_URL says. It opens when it is first used."""
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        ids: NewId = new_id,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.settings = settings or load_settings({"database_url": database_url})
+        self.agents: dict[str, AgentCode] = {}
+        self.clock: Clock = clock or SystemClock()
+        self.sync = SyncPlane(self)
+        self._ids, self._chance = ids, chance
+        self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, Opened] = WeakKeyDictionary()
+        self._workers: list[Worker] = []
+
+    # -- agents ----------------------------------------------------------------------------------
+
+    @overload
+    def agent(
+        self,
+        name: str,
+        *,
+        queue: str = ...,
+        retry: RetryPolicy = ...,
+        max_retries: int | None = ...,
+        on_crash: CrashPolicy = ...,
+        crash_limit: int = ...,
+        timeout: float | timedelta | None = ...,
+    ) -> AgentDecorator: ...
+    @overload
+    def agent(self, name: AsyncHandler[Arguments, Result]) -> Agent[Arguments, Result]: ...
+
+    def agent(
+        self,
+        name: str | Callable[..., Any],
+        *,
+        queue: str = DEFAULT_QUEUE,
+        retry: RetryPolicy = RetryPolicy(),
+        max_retries: int | None = None,
+        on_crash: CrashPolicy = "resume",
+        crash_limit: int = CRASH_LIMIT,
+        timeout: float | timedelta | None = None,
+    ) -> Any:
+        """Makes a function an agent: `@plane.agent("release-bot")`, or `@plane.agent` under the function's own name."""
+        if callable(name):
+            return self.agent(name.__name__)(name)
+        config = _config(queue, retry, max_retries, on_crash, crash_limit, timeout)
+
+        def register(handler: Callable[..., Any]) -> Agent[Any, Any]:
+            check_handler(name, handler)
+            return self._register(AgentCode(name, handler, kind_of(handler), config))
+
+        return register
+
+    def command(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        queue: str = DEFAULT_QUEUE,
+        retry: RetryPolicy = RetryPolicy(),
+        max_retries: int | None = None,
+        on_crash: CrashPolicy = "resume",
+        crash_limit: int = CRASH_LIMIT,
+        timeout: float | timedelta | None = None,
+    ) -> Agent[..., dict[str, Any]]:
+        """Makes a program an agent. `{name}` in its words is replaced by the job's argument of that name."""
+        if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
+            raise InvalidInput('argv must be a list of words, such as ["convert", "{source}", "out.png"].', field="argv")
+        config = _config(queue, retry, max_retries, on_crash, crash_limit, timeout)
+        return self._register(AgentCode(name, command_handler(argv, Path(self.settings.files)), "command", config))
+
+    def _register(self, code: AgentCode) -> Agent[Any, Any]:
+        if code.job_type in self.agents:
+            raise InvalidInput(f'There are two agents named "{code.job_type}". Rename one of them.', field="name")
+        self.agents[code.job_type] = code
+        return Agent(self, code)
+
+    # -- submitting ------------------------------------------------------------------------------
+
+    async def submit(self, agent: str, payload: dict[str, Any] | None = None, **options: Unpack[SubmitOptions]) -> JobHandle[Any]:
+        """Submits a job by its agent's name; the agent's code may live in another program."""
+        connection = options.pop("connection", None)
+        job_ids = await self.submit_checked([Submission(agent, payload, **options)], connection)
+        return JobHandle(self, job_ids[0])
+
+    async def submit_many(self, submissions: Iterable[Submission], *, connection: Any = None) -> list[JobHandle[Any]]:
+        """All of them or none, in one transaction, in this order."""
+        return [JobHandle(self, job_id) for job_id in await self.submit_checked(list(submissions), connection)]
+
+    async def submit_checked(self, submissions: Sequence[Submission], connection: Any = None) -> list[JobId]:
+        opened = await self._open_here()
+        return await submit_jobs(
+            opened.store,
+            opened.directory,
+            self._ids,
+            submissions,
+            connection=connection,
+            payload_limit_bytes=self.settings.payload_limit_bytes,
+        )
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def job(self, job_id: str) -> JobHandle[Any]:
+        """A handle for a job that was submitted earlier, or elsewhere."""
+        return JobHandle(self, JobId(job_id))
+
+    async def get(self, id_or_prefix: str) -> Job:
+        return await find_job((await self._open_here()).store, id_or_prefix)
+
+    async def find(self, id_or_prefix: str) -> JobId:
+        return await find_job_id((await self._open_here()).store, id_or_prefix)
+
+    async def list(
+        self,
+        *,
+        status: JobStatus | str | None = None,
+        agent: str | None = None,
+        queue: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[JobSummary]:
+        """Newest first. `before` is the id of the last job of the page before."""
+        opened = await self._open_here()
+        return await opened.store.jobs.list(
+            status=None if status is None else JobStatus(status),
+            agent_id=None if agent is None else (await opened.directory.agent(agent)).id,
+            queue=queue,
+            before=None if before is None else JobId(before),
+            limit=limit,
+        )
+
+    async def result(self, job_id: str, timeout: float | None = None) -> Any:
+        return await await_result((await self._open_here()).store, self.clock, JobId(job_id), timeout)
+
+    async def history(self, job_id: str) -> list[HistoryEntry]:
+        return await (await self._open_here()).store.jobs.history(JobId(job_id))
+
+    async def runs(self, job_id: str) -> list[Run]:
+        return await (await self._open_here()).store.jobs.runs(JobId(job_id))
+
+    # -- steering --------------------------------------------------------------------------------
+
+    async def cancel(self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> JobId:
+        store = (await self._open_here()).store
+        job_id = await find_job_id(store, id_or_prefix)
+        await cancel_job(store, job_id, actor=actor, reason=reason)
+        return job_id
+
+    async def retry(self, id_or_prefix: str, *, actor: str | None = None) -> JobHandle[Any]:
+        """A new job with the same work, linked to the one that ended."""
+        store = (await self._open_here()).store
+        job_id = await find_job_id(store, id_or_prefix)
+        return JobHandle(self, await retry_job(store, self._ids, job_id, actor=actor))
+
+    # -- working ---------------------------------------------------------------------------------
+
+    async def run_worker(
+        self,
+        queues: Sequence[str] | None = None,
+        *,
+        concurrency: int | None = None,
+        until_idle: bool = False,
+        name: str = "",
+    ) -> None:
+        """Runs this plane's agents until `stop_workers()`; with `until_idle`, until nothing is ready and nothing runs."""
+        opened = await self._open_here()
+        worker = Worker(
+            opened.store, self.agents, self._worker_options(queues, concurrency, name), self.clock, self._ids, self._chance
+        )
+        self._workers.append(worker)
+        try:
+            await worker.run(until_idle=until_idle)
+        finally:
+            self._workers.remove(worker)
+
+    def stop_workers(self) -> None:
+        """Asks every worker of this plane to stop in order."""
+        for worker in self._workers:
+            worker.stop()
+
+    def _worker_options(self, queues: Sequence[str] | None, concurrency: int | None, name: str) -> WorkerOptions:
+        if not self.agents:
+            raise InvalidInput("This plane has no agents, so a worker would have nothing to do. Add one with @plane.agent(...).")
+        settings = self.settings
+        wanted = concurrency if concurrency is not None else settings.concurrency
+        if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+            raise InvalidInput(f"concurrency must be a whole number of 1 or more, not {wanted!r}.", field="concurrency")
+        return WorkerOptions(
+            queues=tuple(queues or sorted({code.config.queue for code in self.agents.values()} | {DEFAULT_QUEUE})),
+            concurrency=wanted,
+            lease_seconds=settings.lease_seconds,
+            grace_seconds=settings.grace_seconds,
+            blocked_limit_seconds=settings.blocked_limit_seconds,
+            name=name,
+        )
+
+    # -- opening and closing ---------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await self._open_here()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        opened = self._opened.pop(asyncio.get_running_loop(), None)
+        if opened is not None:
+            await opened.store.close()
+
+    @property
+    async def store(self) -> Store:
+        """The open store, for operations that have no method here."""
+        return (await self._open_here()).store
+
+    async def _open_here(self) -> Opened:
+        """One store for each event loop, because connections belong to the loop that made them."""
+        opened = self._opened.setdefault(asyncio.get_running_loop(), Opened(self))
+        await opened.ready()
+        return opened
+
+
+class Opened:
+    """A plane's store in one event loop, with the agents of the code written to it."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._lock = asyncio.Lock()
+        self._is_open = False
+        self._registered: set[str] = set()
+        self.store = open_store(plane.settings.database_url, plane.clock, plane._ids)
+        self.directory = Directory(self.store)
+
+    async def ready(self) -> None:
+        if self._is_open and len(self._registered) == len(self._plane.agents):
+            return
+        async with self._lock:
+            if not self._is_open:
+                await self.store.open()
+                self._is_open = True
+            await self._register_agents()
+
+    async def _register_agents(self) -> None:
+        missing = [code for name, code in self._plane.agents.items() if name not in self._registered]
+        if missing:
+            await self.store.agents.register(
+                [AgentRecord(AgentId(self._plane._ids()), code.job_type, code.config) for code in missing]
+            )
+            await self.directory.refresh()
+            self._registered.update(code.job_type for code in missing)
+
+
+class AgentDecorator:
+    """Keeps the types of the function that it decorates."""
+
+    @overload
+    def __call__(self, handler: AsyncHandler[Arguments, Result]) -> Agent[Arguments, Result]: ...
+    @overload
+    def __call__(self, handler: Callable[Concatenate[Context, Arguments], Result]) -> Agent[Arguments, Result]: ...
+    def __call__(self, handler: Any) -> Any: ...
+
+
+def _config(
+    queue: str,
+    retry: RetryPolicy,
+    max_retries: int | None,
+    on_crash: CrashPolicy,
+    crash_limit: int,
+    timeout: float | timedelta | None,
+) -> AgentConfig:
+    if max_retries is not None:
+        retry = RetryPolicy(retry.mode, max_retries, retry.backoff)
+    if on_crash not in ("resume", "fail"):
+        raise InvalidInput(f'on_crash must be "resume" or "fail", not {on_crash!r}.', field="on_crash")
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    return AgentConfig(queue, retry, on_crash, crash_limit, seconds)

@@ -1,0 +1,28 @@
+"""JSON as text: the one encoder and decoder of the plane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from cortex_plane.core.normal_json import normal
+
+
+def encode(value: Any, name: str = "value") -> str:
+    """The normal form of a value from outside, as text. Raises InvalidInput naming the path of what cannot be stored."""
+    return dumps(normal(value, name))
+
+
+def dumps(value: Any) -> str:
+    """Text of a value that is in normal form already."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def loads(text: str | bytes) -> Any:
+    return orjson.loads(text)
+
+
+def embedded(text: str) -> Any:
+    """JSON text to be placed inside a larger document without decoding it first."""
+    return orjson.Fragment(text)

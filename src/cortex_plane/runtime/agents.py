@@ -1,0 +1,55 @@
+"""An agent in code: a name, a handler, and how it is to be treated."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cortex_plane.core.agents import AgentConfig
+from cortex_plane.core.errors import InvalidInput
+
+Kind = Literal["async", "thread", "command"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCode:
+    job_type: str
+    handler: Callable[..., Any]
+    kind: Kind
+    config: AgentConfig
+
+
+def kind_of(handler: Callable[..., Any]) -> Kind:
+    return "async" if inspect.iscoroutinefunction(handler) else "thread"
+
+
+def payload_for(job_type: str, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call, by name. The context is the handler's first argument and never part of it."""
+    try:
+        bound = inspect.signature(handler).bind(None, *args, **kwargs)
+    except TypeError as error:
+        raise InvalidInput(f'{error}. Agent "{job_type}" takes {signature_of(handler)}.', field="payload") from None
+    names = list(bound.signature.parameters)
+    payload = {name: value for name, value in bound.arguments.items() if name != names[0]}
+    for parameter in bound.signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            payload.update(payload.pop(parameter.name, {}))
+        elif parameter.kind is parameter.VAR_POSITIONAL and parameter.name in payload:
+            raise InvalidInput(f'Agent "{job_type}" takes *{parameter.name}; jobs carry arguments by name only.', field="payload")
+    return payload
+
+
+def check_handler(job_type: str, handler: Callable[..., Any]) -> None:
+    parameters = list(inspect.signature(handler).parameters.values())
+    if not parameters or parameters[0].kind not in (parameters[0].POSITIONAL_ONLY, parameters[0].POSITIONAL_OR_KEYWORD):
+        raise InvalidInput(
+            f'The handler of agent "{job_type}" must take the context first: def {handler.__name__}(ctx, ...).', field="handler"
+        )
+
+
+def signature_of(handler: Callable[..., Any]) -> str:
+    signature = inspect.signature(handler)
+    rest = [parameter for place, parameter in enumerate(signature.parameters.values()) if place > 0]
+    return str(signature.replace(parameters=rest, return_annotation=signature.empty))

@@ -1,0 +1,110 @@
+"""Runs a program as a job: its output goes to a log file, what it leaves in its folder is kept, its exit code decides.
+
+The program runs under a guard (`guard.py`), which ends its whole process group when the worker dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cortex_plane.core.errors import InvalidInput
+from cortex_plane.core.outcomes import Done
+from cortex_plane.ports.json_text import dumps, encode
+from cortex_plane.runtime.context import Context
+from cortex_plane.runtime.failures import CommandFailed
+
+GUARD = Path(__file__).with_name("guard.py")
+TERM_SECONDS = 5.0
+TAIL_CHARACTERS = 500
+
+
+def command_handler(argv: Sequence[str], files: Path) -> Callable[..., Any]:
+    """A handler that runs `argv`; `{name}` in it is replaced by the job's argument of that name."""
+
+    async def run_command(ctx: Context, **arguments: Any) -> Done:
+        folder = files / "runs" / ctx.job_id / ctx.run_id
+        artifacts = folder / "artifacts"
+        artifacts.mkdir(parents=True, exist_ok=True)
+        log_path = folder / "output.log"
+        with log_path.open("wb") as log_file:
+            process = await _start(_filled(argv, arguments), arguments, artifacts, log_file, ctx)
+            exit_code = await _ended(process)
+        run = {"exit_code": exit_code, "log_path": str(log_path), "artifacts": _files_in(artifacts)}
+        if exit_code != 0:
+            raise CommandFailed(f"{argv[0]} ended with exit code {exit_code}. {_tail(log_path)}".strip(), run)
+        return Done(encode(run, "result"), run=run)
+
+    return run_command
+
+
+def _filled(argv: Sequence[str], arguments: dict[str, Any]) -> list[str]:
+    """Arguments take the place of whole words' parts; no shell ever sees them."""
+    try:
+        return [part.format_map(arguments) for part in argv]
+    except KeyError as missing:
+        raise InvalidInput(f"The command needs the argument {missing}, which the job does not have.", field="payload") from None
+    except (IndexError, ValueError, AttributeError) as error:
+        raise InvalidInput(f"The command's words cannot be filled in: {error}.", field="payload") from None
+
+
+async def _start(
+    argv: list[str], arguments: dict[str, Any], artifacts: Path, log_file: Any, ctx: Context
+) -> asyncio.subprocess.Process:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-S",
+        str(GUARD),
+        *argv,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=log_file,
+        stderr=log_file,
+        start_new_session=True,
+        env={
+            **os.environ,
+            "CORTEX_JOB_ID": ctx.job_id,
+            "CORTEX_RUN_ID": ctx.run_id,
+            "CORTEX_ATTEMPT": str(ctx.attempt),
+            "CORTEX_ARTIFACTS": str(artifacts),
+            "CORTEX_PAYLOAD": dumps(arguments),
+        },
+    )
+    return process
+
+
+async def _ended(process: asyncio.subprocess.Process) -> int:
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        await asyncio.shield(_kill_group(process))
+        raise
+
+
+async def _kill_group(process: asyncio.subprocess.Process) -> None:
+    for how, patience in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, TERM_SECONDS)):
+        try:
+            os.killpg(process.pid, how)
+        except ProcessLookupError:
+            pass
+        try:
+            await asyncio.wait_for(process.wait(), patience)
+        except TimeoutError:
+            continue
+        if how is signal.SIGKILL:
+            return
+    return
+
+
+def _files_in(folder: Path) -> list[str]:
+    return sorted(str(path) for path in folder.rglob("*") if path.is_file())
+
+
+def _tail(log_path: Path) -> str:
+    text = log_path.read_bytes()[-4 * TAIL_CHARACTERS :].decode(errors="replace").strip()
+    return f"Its output ends: {text[-TAIL_CHARACTERS:]}" if text else "It printed nothing."

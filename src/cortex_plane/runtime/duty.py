@@ -1,0 +1,51 @@
+"""A loop with one duty, repeated for ever: whatever happens, it goes on, and says when it last went well."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from cortex_plane.ports.clock import Clock
+
+log = structlog.get_logger()
+
+LIMIT_SECONDS = 120.0
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Duty:
+    """`once` does the work and returns how many seconds may pass before the next time."""
+
+    name: str
+    once: Callable[[], Awaitable[float]]
+    clock: Clock
+    last_ok_at: float | None = None
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def run_for_ever(self) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                self._wake.clear()
+                wait = await asyncio.wait_for(self.once(), LIMIT_SECONDS)
+                self.last_ok_at = self.clock.elapsed()
+                pause = FIRST_PAUSE_SECONDS
+            except Exception as error:
+                log.warning("duty_failed", duty=self.name, error=f"{type(error).__name__}: {error}", pause_seconds=pause)
+                wait, pause = pause, min(pause * 2, LONGEST_PAUSE_SECONDS)
+            await self._rest(wait * random.uniform(0.8, 1.0))
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), seconds)
+        except TimeoutError:
+            pass

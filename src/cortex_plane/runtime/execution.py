@@ -1,0 +1,105 @@
+"""Runs one claimed job's handler to its end, whatever the handler does, and says how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable
+from concurrent.futures import Executor
+from typing import Any, Literal
+
+import structlog
+
+from cortex_plane.core.errors import InvalidInput
+from cortex_plane.core.jobs import Claimed
+from cortex_plane.core.outcomes import Done, Failed, Interrupted, Outcome
+from cortex_plane.ports.json_text import encode
+from cortex_plane.runtime.agents import AgentCode
+from cortex_plane.runtime.context import Context
+from cortex_plane.runtime.failures import failed
+
+log = structlog.get_logger()
+
+Ending = Literal["superseded", "interrupted"]
+
+
+class Execution:
+    """One run inside this worker."""
+
+    def __init__(self, claimed: Claimed, agent: AgentCode, threads: Executor, started_at: float) -> None:
+        self.claimed = claimed
+        self.agent = agent
+        self.context = Context.of(claimed)
+        self.started_at = started_at
+        self.task: asyncio.Task[None] | None = None
+        self._threads = threads
+        self._ending: Ending | None = None
+        self._returned = False
+
+    def end(self, why: Ending) -> None:
+        """Interrupts the handler. `superseded`: nothing that it still does will be kept."""
+        self._ending = self._ending or why
+        self.context._cancel.set()
+        if self.task is not None and not self._returned:
+            self.task.cancel()
+
+    async def run(self) -> Outcome | None:
+        """How it ended; None when the run was superseded and its result is dropped."""
+        outcome = await self._outcome()
+        self._returned = True
+        if self._ending == "superseded":
+            return None
+        return outcome
+
+    async def _outcome(self) -> Outcome:
+        limit = asyncio.timeout(self._timeout_seconds)
+        try:
+            async with limit:
+                return _done(await self._call())
+        except TimeoutError as error:
+            return self._timed_out() if limit.expired() else failed(error)
+        except asyncio.CancelledError as error:
+            if self._ending is not None:
+                _uncancel()
+                return Interrupted()
+            return failed(error)
+        except InvalidInput as error:
+            return failed(error, retryable=False)
+        except BaseException as error:  # Also sys.exit() and KeyboardInterrupt: a job never ends its worker.
+            return failed(error)
+
+    @property
+    def _timeout_seconds(self) -> float | None:
+        return self.claimed.timeout_seconds or self.agent.config.timeout_seconds
+
+    def _timed_out(self) -> Failed:
+        self.context._cancel.set()
+        message = f"The handler did not finish within {self._timeout_seconds:g} s."
+        return Failed({"type": "TimedOut", "message": message})
+
+    async def _call(self) -> Any:
+        if not isinstance(self.claimed.payload, dict):
+            raise InvalidInput("The payload is not an object, so it holds no arguments by name.", field="payload")
+        match self.agent.kind:
+            case "async" | "command":
+                result: Awaitable[Any] = self.agent.handler(self.context, **self.claimed.payload)
+                return await result
+            case "thread":
+                call = contextvars.copy_context().run
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(
+                    self._threads, lambda: call(self.agent.handler, self.context, **self.claimed.payload)
+                )
+
+
+def _done(result: Any) -> Done:
+    if isinstance(result, Done):
+        return result
+    return Done(None if result is None else encode(result, "result"))
+
+
+def _uncancel() -> None:
+    """The interruption has served its purpose; what follows in this task must not be cancelled again."""
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
+        task.uncancel()

@@ -1,0 +1,56 @@
+"""Turns whatever a handler raised into JSON, however broken the exception is."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from cortex_plane.core.outcomes import Failed
+
+MESSAGE_LIMIT = 4_000
+TRACEBACK_LIMIT = 16_000
+
+
+class PermanentFailure(Exception):
+    """Raise it in a handler to fail the job without spending retries on it."""
+
+
+class CommandFailed(Exception):
+    """A program ended with an exit code other than 0; `run` holds what it left behind."""
+
+    def __init__(self, message: str, run: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.run = run
+
+
+def failed(error: BaseException, *, retryable: bool | None = None) -> Failed:
+    may_retry = not isinstance(error, PermanentFailure) if retryable is None else retryable
+    return Failed(described(error), retryable=may_retry, run=error.run if isinstance(error, CommandFailed) else None)
+
+
+def described(error: BaseException) -> dict[str, Any]:
+    return {
+        "type": _clean(type(error).__qualname__, MESSAGE_LIMIT),
+        "message": _message(error),
+        "traceback": _traceback(error),
+    }
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception as broken:
+        text = f"(its message cannot be shown: str() raised {type(broken).__name__})"
+    return _clean(text, MESSAGE_LIMIT) or type(error).__name__
+
+
+def _traceback(error: BaseException) -> str:
+    """Only the frames: formatting the exception itself would call its own code again."""
+    frames = traceback.format_list(traceback.extract_tb(error.__traceback__))
+    return _clean("".join(frames), TRACEBACK_LIMIT)
+
+
+def _clean(text: str, limit: int) -> str:
+    """What a database takes: no NUL, no half surrogates, not too long."""
+    text = text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= limit else f"{text[: limit // 2]}\n…\n{text[-limit // 2 :]}"

@@ -1,0 +1,152 @@
+"""Everything that the runs of a worker write, in batches: whatever comes while one batch is under way goes in the next.
+
+    one mailbox for each run:   checkpoint, checkpoint, checkpoint, finish
+                                 └── only the newest is written ──┘     └── after it
+
+The writer of an older checkpoint is answered with the newer one: that holds all that the older one held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import structlog
+
+from cortex_plane.core.errors import Conflict, InvalidInput, LeaseLost, Unavailable
+from cortex_plane.core.jobs import RunId
+from cortex_plane.core.outcomes import Checkpoint, Transition
+from cortex_plane.operations.finish_runs import finish_runs
+from cortex_plane.ports.clock import Clock
+from cortex_plane.ports.store import Store
+
+log = structlog.get_logger()
+
+MOST_IN_A_BATCH = 500
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 2.0
+
+Letter = TypeVar("Letter", Checkpoint, Transition)
+Answers = dict[RunId, bool | Exception]
+
+
+@dataclass(slots=True)
+class Mailbox:
+    checkpoint: Checkpoint | None = None
+    checkpoint_waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    transition: Transition | None = None
+    transition_waiter: asyncio.Future[bool] | None = None
+
+
+class Outbox:
+    def __init__(self, store: Store, clock: Clock, actor: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._actor = actor
+        self._boxes: dict[RunId, Mailbox] = {}
+        self._flushing: asyncio.Task[None] | None = None
+
+    async def save(self, checkpoint: Checkpoint) -> None:
+        """Returns when this checkpoint, or a newer one of the same run, is in the database. Raises LeaseLost if it never will be."""
+        box = self._boxes.setdefault(checkpoint.run_id, Mailbox())
+        box.checkpoint = checkpoint
+        saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        box.checkpoint_waiters.append(saved)
+        self._flush_soon()
+        await saved
+
+    async def finish(self, transition: Transition) -> bool:
+        """True when the transition is in the database, False when the run was superseded. Raises what the database refuses."""
+        box = self._boxes.setdefault(transition.run_id, Mailbox())
+        box.transition = transition
+        box.transition_waiter = asyncio.get_running_loop().create_future()
+        self._flush_soon()
+        return await box.transition_waiter
+
+    def abandon(self) -> None:
+        """The lease is lost: whatever is still unwritten would be refused."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+        for run_id, box in self._boxes.items():
+            _answer_checkpoint(box, run_id, False)
+            _answer_transition(box, False)
+        self._boxes.clear()
+
+    async def drained(self) -> None:
+        while self._flushing is not None and not self._flushing.done():
+            await asyncio.wait([self._flushing])
+
+    def _flush_soon(self) -> None:
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.create_task(self._flush(), name="cortex-outbox")
+
+    async def _flush(self) -> None:
+        await asyncio.sleep(0)  # Let everything that is ready in this turn of the loop join the first batch.
+        while self._boxes:
+            batch = {run_id: self._boxes.pop(run_id) for run_id in list(self._boxes)[:MOST_IN_A_BATCH]}
+            await self._write(batch)
+
+    async def _write(self, batch: dict[RunId, Mailbox]) -> None:
+        checkpoints = [box.checkpoint for box in batch.values() if box.checkpoint is not None]
+        if checkpoints:
+            answers = await self._deliver(checkpoints, self._store.queue.save_checkpoints)
+            for run_id, answer in answers.items():
+                _answer_checkpoint(batch[run_id], run_id, answer)
+        transitions = [box.transition for box in batch.values() if box.transition is not None]
+        if transitions:
+            answers = await self._deliver(transitions, self._finish)
+            for run_id, answer in answers.items():
+                _answer_transition(batch[run_id], answer)
+
+    async def _finish(self, transitions: Sequence[Transition]) -> set[RunId]:
+        return await finish_runs(self._store, transitions, self._actor)
+
+    async def _deliver(self, letters: Sequence[Letter], write: Callable[[Sequence[Letter]], Awaitable[set[RunId]]]) -> Answers:
+        """Where the database refuses a batch for its data, halves it until the bad element stands alone."""
+        try:
+            applied = await self._patiently(letters, write)
+            return {letter.run_id: letter.run_id in applied for letter in letters}
+        except (InvalidInput, Conflict) as error:
+            if len(letters) == 1:
+                return {letters[0].run_id: error}
+            middle = len(letters) // 2
+            return {**await self._deliver(letters[:middle], write), **await self._deliver(letters[middle:], write)}
+
+    async def _patiently(
+        self, letters: Sequence[Letter], write: Callable[[Sequence[Letter]], Awaitable[set[RunId]]]
+    ) -> set[RunId]:
+        """A database that is away gets the batch when it is back; a lease that runs out meanwhile ends the wait from outside."""
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await write(letters)
+            except Unavailable as error:
+                log.warning("outbox_waits", letters=len(letters), error=str(error))
+                await self._clock.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def _answer_checkpoint(box: Mailbox, run_id: RunId, answer: bool | Exception) -> None:
+    for waiter in box.checkpoint_waiters:
+        if waiter.done():
+            continue
+        if answer is True:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(answer if isinstance(answer, Exception) else LeaseLost(str(_job_of(box)), run_id))
+
+
+def _answer_transition(box: Mailbox, answer: bool | Exception) -> None:
+    waiter = box.transition_waiter
+    if waiter is None or waiter.done():
+        return
+    if isinstance(answer, Exception):
+        waiter.set_exception(answer)
+    else:
+        waiter.set_result(answer)
+
+
+def _job_of(box: Mailbox) -> Any:
+    return box.checkpoint.job_id if box.checkpoint else None

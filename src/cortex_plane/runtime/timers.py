@@ -1,0 +1,22 @@
+"""Makes ready what has fallen due: delayed jobs, retries, sleeps."""
+
+from __future__ import annotations
+
+from cortex_plane.ports.store import Store
+
+BATCH = 500
+LONGEST_REST_SECONDS = 1.0
+SHORTEST_REST_SECONDS = 0.005
+
+
+class Timers:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def once(self) -> float:
+        if await self._store.queue.promote_due(BATCH) == BATCH:
+            return 0.0
+        due = await self._store.queue.next_due_in()
+        if due is None:
+            return LONGEST_REST_SECONDS
+        return min(max(due, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)

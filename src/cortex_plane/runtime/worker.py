@@ -1,0 +1,306 @@
+"""Claims jobs, runs their handlers, writes what became of them; survives what they do, and leaves in order.
+
+claim ──▶ backlog ──▶ slot: handler ──▶ outbox ──▶ acknowledged: the slot is free
+  ▲                                                     │
+  └───────────── signal, or a slot that is free ◀───────┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from cortex_plane.core.errors import Conflict, InvalidInput, Unavailable
+from cortex_plane.core.jobs import Claimed, JobId, RunId, WorkerId
+from cortex_plane.core.outcomes import Chance, Failed, HandedBack, Interrupted, Outcome, after_run
+from cortex_plane.core.workers import DEFAULT_LEASE_SECONDS, NewWorker, actor_of
+from cortex_plane.ports.clock import Clock, NewId, Random
+from cortex_plane.ports.store import Store
+from cortex_plane.runtime.agents import AgentCode
+from cortex_plane.runtime.duty import Duty
+from cortex_plane.runtime.execution import Execution
+from cortex_plane.runtime.heartbeat import Heartbeat
+from cortex_plane.runtime.outbox import Outbox
+from cortex_plane.runtime.pace import Pace
+from cortex_plane.runtime.rescuer import Rescuer
+from cortex_plane.runtime.timers import BATCH, Timers
+
+log = structlog.get_logger()
+
+LARGEST_CLAIM = 500
+LOOK_FOR_CANCELLED_SECONDS = 0.2
+LAST_WORD_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    queues: tuple[str, ...]
+    concurrency: int = 20
+    lease_seconds: float = DEFAULT_LEASE_SECONDS
+    grace_seconds: float = 30.0
+    blocked_limit_seconds: float = 120.0
+    name: str = ""
+
+
+class Worker:
+    def __init__(
+        self,
+        store: Store,
+        agents: Mapping[str, AgentCode],
+        options: WorkerOptions,
+        clock: Clock,
+        new_id: NewId,
+        random: Random,
+    ) -> None:
+        self._store, self._agents, self._options = store, agents, options
+        self._clock, self._new_id, self._random = clock, new_id, random
+        self._pace = Pace(clock)
+        self._threads = ThreadPoolExecutor(options.concurrency, thread_name_prefix="cortex-handler")
+        self._backlog: deque[Claimed] = deque()
+        self._running: dict[RunId, Execution] = {}
+        self._wake = asyncio.Event()
+        self._cancelled = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._lease_lost: str | None = None
+        self.duties: list[Duty] = []
+
+    async def run(self, *, until_idle: bool = False) -> None:
+        """Until `stop()` is called, or with `until_idle` until nothing is ready and nothing runs."""
+        try:
+            while not self._stopping.is_set():
+                self._begin()
+                await self._live(until_idle)
+                if until_idle and self._lease_lost is None:
+                    return
+        finally:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def stop(self) -> None:
+        """Claims nothing more, hands back what has not started, lets handlers finish for a while, then interrupts them."""
+        self._stopping.set()
+        self._wake.set()
+
+    # -- one life: from registration to a lost lease or an orderly end ---------------------------
+
+    def _begin(self) -> None:
+        self._worker_id = WorkerId(self._new_id())
+        self._outbox = Outbox(self._store, self._clock, actor_of(self._worker_id))
+        self._lease_lost = None
+
+    async def _live(self, until_idle: bool) -> None:
+        await self._store.workers.register(self._registration())
+        heart = Heartbeat(
+            partial(self._store.workers.beat, self._worker_id),
+            self._lose_lease,
+            self._clock,
+            self._options.lease_seconds,
+            self._options.blocked_limit_seconds,
+        )
+        heart.start()
+        self._store.signals.subscribe(self._wake, queues=frozenset(self._options.queues))
+        self._store.signals.subscribe(self._cancelled, worker_id=self._worker_id)
+        helpers = [asyncio.create_task(work, name=name) for name, work in self._helpers(heart)]
+        log.info("worker_started", worker_id=self._worker_id, queues=self._options.queues, agents=sorted(self._agents))
+        try:
+            await self._claim_while_live(until_idle)
+            if self._lease_lost is None:
+                await self._leave_in_order()
+            else:
+                await self._stop_everything()
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+            self._store.signals.unsubscribe(self._wake)
+            self._store.signals.unsubscribe(self._cancelled)
+            await heart.stop()
+
+    def _registration(self) -> NewWorker:
+        options = self._options
+        name = options.name or f"{socket.gethostname()}:{os.getpid()}"
+        return NewWorker(
+            self._worker_id, name, options.queues, tuple(sorted(self._agents)), options.concurrency, options.lease_seconds
+        )
+
+    def _helpers(self, heart: Heartbeat):  # type: ignore[no-untyped-def]
+        rescuer = Rescuer(
+            self._store, self._worker_id, self._options.lease_seconds, lambda: heart.settled, self._new_id, self._random
+        )
+        self.duties = [
+            Duty("timers", Timers(self._store).once, self._clock),
+            Duty("rescuer", rescuer.once, self._clock),
+        ]
+        yield from ((f"cortex-{duty.name}", duty.run_for_ever()) for duty in self.duties)
+        yield "cortex-canceller", self._end_cancelled_runs()
+
+    def _lose_lease(self, why: str) -> None:
+        log.error("lease_lost", worker_id=self._worker_id, why=why, action="Its jobs are stopped; it starts anew.")
+        self._lease_lost = why
+        self._wake.set()
+
+    # -- claiming --------------------------------------------------------------------------------
+
+    async def _claim_while_live(self, until_idle: bool) -> None:
+        while not self._stopping.is_set() and self._lease_lost is None:
+            self._wake.clear()
+            if until_idle:
+                await self._store.queue.promote_due(BATCH)  # What is due now counts as ready.
+            room = self._room()
+            claimed = await self._claim(room) if room > 0 else []
+            self._backlog.extend(claimed)
+            self._fill_slots()
+            if until_idle and room > 0 and not claimed and not self._running:
+                return
+            if len(claimed) < room or room <= 0:
+                await self._wait_for_a_reason()
+
+    def _room(self) -> int:
+        busy = len(self._running) + len(self._backlog)
+        return min(LARGEST_CLAIM, self._options.concurrency + self._pace.ahead() - busy)
+
+    async def _claim(self, limit: int) -> list[Claimed]:
+        run_ids = [RunId(self._new_id()) for _ in range(limit)]
+        try:
+            return await self._store.queue.claim(self._worker_id, self._options.queues, tuple(self._agents), run_ids)
+        except Unavailable as error:
+            log.warning("claim_unanswered", error=str(error))
+            return await self._adopt(run_ids)
+
+    async def _adopt(self, run_ids: list[RunId]) -> list[Claimed]:
+        """The claim may have been committed before its answer was lost; then these runs are ours."""
+        while self._lease_lost is None:
+            try:
+                return await self._store.queue.open_runs(self._worker_id, run_ids)
+            except Unavailable:
+                await self._clock.sleep(0.2)
+        return []
+
+    async def _wait_for_a_reason(self) -> None:
+        """A signal, a free slot, the end; or, where no signal can come, a look every now and then."""
+        poll = self._store.signals.poll_seconds * (0.8 + 0.4 * self._random())
+        try:
+            await asyncio.wait_for(self._wake.wait(), poll)
+        except TimeoutError:
+            pass
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def _fill_slots(self) -> None:
+        while self._backlog and len(self._running) < self._options.concurrency:
+            self._start(self._backlog.popleft())
+
+    def _start(self, claimed: Claimed) -> None:
+        loop = asyncio.get_running_loop()
+        execution = Execution(claimed, self._agents[claimed.job_type], self._threads, loop.time())
+        self._running[claimed.run_id] = execution
+        execution.task = loop.create_task(self._see_through(execution))
+
+    async def _see_through(self, execution: Execution) -> None:
+        """From the handler's first line to the acknowledgement of its outcome; only then is the slot free."""
+        try:
+            outcome = await execution.run()
+            self._pace.ran(execution.claimed.job_type, asyncio.get_running_loop().time() - execution.started_at)
+            if outcome is not None and self._lease_lost is None:
+                await self._report(execution, outcome)
+        finally:
+            self._running.pop(execution.claimed.run_id, None)
+            self._fill_slots()
+            self._wake.set()
+
+    async def _report(self, execution: Execution, outcome: Outcome) -> None:
+        try:
+            await self._finish(execution.claimed, outcome)
+        except (InvalidInput, Conflict) as error:
+            log.error("outcome_refused", job_id=execution.claimed.job_id, error=str(error))
+            refused = Failed({"type": "OutcomeRefused", "message": f"The database refused the outcome: {error}"}, retryable=False)
+            await self._finish(execution.claimed, refused)
+
+    async def _finish(self, claimed: Claimed, outcome: Outcome) -> bool:
+        policy = claimed.retry_policy or self._agents[claimed.job_type].config.retry
+        chance = Chance(self._random(), JobId(self._new_id())) if isinstance(outcome, Failed) else NO_CHANCE
+        return await self._outbox.finish(after_run(claimed, outcome, policy, chance))
+
+    # -- cancelling ------------------------------------------------------------------------------
+
+    async def _end_cancelled_runs(self) -> None:
+        while True:
+            await self._wait_for_cancellations()
+            await asyncio.sleep(LOOK_FOR_CANCELLED_SECONDS)  # Signals may come in crowds; one look serves them all.
+            try:
+                await self._look_for_superseded()
+            except Unavailable as error:
+                log.warning("cancel_look_failed", error=str(error))
+
+    async def _wait_for_cancellations(self) -> None:
+        try:
+            await asyncio.wait_for(self._cancelled.wait(), self._store.signals.poll_seconds)
+        except TimeoutError:
+            pass
+        self._cancelled.clear()
+
+    async def _look_for_superseded(self) -> None:
+        long_ago = asyncio.get_running_loop().time() - LOOK_FOR_CANCELLED_SECONDS / 2
+        looked_at = [execution for execution in self._running.values() if execution.started_at < long_ago]
+        if not looked_at:
+            return
+        runs = [(execution.claimed.job_id, execution.claimed.run_id) for execution in looked_at]
+        for run_id in await self._store.queue.closed_runs(runs):
+            if execution := self._running.get(run_id):
+                execution.end("superseded")
+
+    # -- leaving ---------------------------------------------------------------------------------
+
+    async def _leave_in_order(self) -> None:
+        await self._hand_back()
+        await self._let_handlers_finish()
+        await self._interrupt_handlers()
+        await self._outbox.drained()
+        await self._store.workers.leave(self._worker_id)
+        log.info("worker_stopped", worker_id=self._worker_id)
+
+    async def _hand_back(self) -> None:
+        unstarted, self._backlog = list(self._backlog), deque()
+        await asyncio.gather(*(self._finish(claimed, HandedBack()) for claimed in unstarted))
+
+    async def _let_handlers_finish(self) -> None:
+        for execution in self._running.values():
+            execution.context._stop.set()
+        await self._all_ended(self._options.grace_seconds)
+
+    async def _interrupt_handlers(self) -> None:
+        for execution in list(self._running.values()):
+            execution.end("interrupted")
+        await self._all_ended(LAST_WORD_SECONDS)
+        # A handler that ignores its interruption loses its job: somebody else goes on with it.
+        for execution in list(self._running.values()):
+            log.warning("handler_ignores_interruption", job_id=execution.claimed.job_id, agent=execution.claimed.job_type)
+            await self._finish(execution.claimed, Interrupted())
+
+    async def _stop_everything(self) -> None:
+        """The lease is gone: others run these jobs now, or soon will. Nothing more is written."""
+        self._backlog.clear()
+        self._outbox.abandon()
+        for execution in list(self._running.values()):
+            execution.end("superseded")
+        await self._all_ended(LAST_WORD_SECONDS)
+        self._running.clear()
+        try:
+            await asyncio.wait_for(self._store.workers.give_up(self._worker_id), LAST_WORD_SECONDS)
+        except (Unavailable, TimeoutError):
+            pass  # Its lease runs out by itself.
+
+    async def _all_ended(self, seconds: float) -> None:
+        tasks = [execution.task for execution in self._running.values() if execution.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
+
+NO_CHANCE = Chance(0.0, JobId(""))

@@ -1,0 +1,116 @@
+"""All settings, in one frozen object: a file, then the environment, then arguments. Everything is checked at once."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from cortex_plane.core.errors import InvalidInput, did_you_mean
+
+PREFIX = "CORTEX_"
+FILE = "cortex.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    database_url: str = "sqlite:///cortex.db"
+    app: str = ""
+    concurrency: int = 20
+    lease_seconds: float = 15.0
+    grace_seconds: float = 30.0
+    blocked_limit_seconds: float = 120.0
+    payload_limit_bytes: int = 1024 * 1024
+    files: str = ".cortex"
+    log_level: str = "info"
+    log_json: bool = False
+
+
+DESCRIPTIONS = {
+    "database_url": "Where the data is: sqlite:///file.db or postgresql://user@host/database",
+    "app": "The default APP of the commands: file.py, file.py:plane or module:plane",
+    "concurrency": "How many jobs a worker runs at a time",
+    "lease_seconds": "After this long without a heartbeat a worker counts as lost",
+    "grace_seconds": "How long handlers may go on when a worker is asked to stop",
+    "blocked_limit_seconds": "A worker whose event loop is blocked for this long ends itself",
+    "payload_limit_bytes": "The largest payload of a job",
+    "files": "The folder for logs and artifacts of commands",
+    "log_level": "debug, info, warning or error",
+    "log_json": "One JSON object for each line of the log",
+}
+
+# Variables that belong to the family but are not settings of the plane.
+OTHERS = {"CORTEX_POSTGRES_BIN", "CORTEX_JOB_ID", "CORTEX_RUN_ID", "CORTEX_ATTEMPT", "CORTEX_ARTIFACTS", "CORTEX_PAYLOAD"}
+
+
+def load_settings(
+    arguments: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Settings:
+    environment = os.environ if environment is None else environment
+    problems: list[str] = []
+    values = {
+        **_from_file(file or Path(FILE), problems),
+        **_from_environment(environment, problems),
+        **{name: value for name, value in (arguments or {}).items() if value is not None},
+    }
+    values = {name: _converted(name, value, problems) for name, value in values.items()}
+    _check(values, problems)
+    if problems:
+        raise InvalidInput("These settings are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))
+    return Settings(**values)
+
+
+def _names() -> list[str]:
+    return [field.name for field in fields(Settings)]
+
+
+def _from_file(path: Path, problems: list[str]) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        found = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        problems.append(f"{path} cannot be read: {error}")
+        return {}
+    unknown = [name for name in found if name not in _names()]
+    problems += [f"{path} has {name!r}, which is not a setting.{did_you_mean(name, _names())}" for name in unknown]
+    return {name: value for name, value in found.items() if name not in unknown}
+
+
+def _from_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Any]:
+    known = {PREFIX + name.upper(): name for name in _names()}
+    for name in environment:
+        if name.startswith(PREFIX) and name not in known and name not in OTHERS:
+            problems.append(f"{name} is not a setting.{did_you_mean(name, known)}")
+    return {known[name]: value for name, value in environment.items() if name in known and value != ""}
+
+
+def _converted(name: str, value: Any, problems: list[str]) -> Any:
+    kind = get_type_hints(Settings)[name]
+    try:
+        if kind is bool and isinstance(value, str):
+            return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[value.lower()]
+        return kind(value)
+    except (ValueError, TypeError, KeyError):
+        problems.append(f"{name} must be {_A_KIND[kind]}, not {value!r}.")
+        return value
+
+
+_A_KIND = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
+def _check(values: dict[str, Any], problems: list[str]) -> None:
+    for name in ("concurrency", "lease_seconds", "blocked_limit_seconds", "payload_limit_bytes"):
+        value = values.get(name)
+        if isinstance(value, int | float) and value <= 0:
+            problems.append(f"{name} must be more than 0, not {value}.")
+    if isinstance(values.get("grace_seconds"), float) and values["grace_seconds"] < 0:
+        problems.append(f"grace_seconds must be 0 or more, not {values['grace_seconds']}.")
+    level = values.get("log_level", "info")
+    if level not in ("debug", "info", "warning", "error"):
+        problems.append(f"log_level must be debug, info, warning or error, not {level!r}.")

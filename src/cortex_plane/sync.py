@@ -1,0 +1,94 @@
+"""The plane for code that is not async: the same operations, run in an event loop of its own thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from cortex_plane.core.jobs import HistoryEntry, Job, JobId, JobSummary, Run
+from cortex_plane.core.states import JobStatus
+from cortex_plane.operations.submit_jobs import Submission
+from cortex_plane.options import SubmitOptions
+
+if TYPE_CHECKING:
+    from cortex_plane.plane import Plane
+
+Result = TypeVar("Result")
+
+
+class SyncJobHandle:
+    def __init__(self, sync: SyncPlane, job_id: JobId) -> None:
+        self._sync = sync
+        self.id = job_id
+
+    def __repr__(self) -> str:
+        return f"SyncJobHandle({self.id!r})"
+
+    def status(self) -> JobStatus:
+        return self.job().status
+
+    def result(self, timeout: float | None = None) -> Any:
+        return self._sync.run(self._sync.plane.result(self.id, timeout))
+
+    def cancel(self, reason: str | None = None) -> None:
+        self._sync.run(self._sync.plane.cancel(self.id, reason=reason))
+
+    def job(self) -> Job:
+        return self._sync.get(self.id)
+
+    def history(self) -> list[HistoryEntry]:
+        return self._sync.run(self._sync.plane.history(self.id))
+
+    def runs(self) -> list[Run]:
+        return self._sync.run(self._sync.plane.runs(self.id))
+
+
+class SyncPlane:
+    """`plane.sync.submit("release-bot", {"version": "1.4.0"})`, from any thread."""
+
+    def __init__(self, plane: Plane) -> None:
+        self.plane = plane
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def submit(self, agent: str, payload: dict[str, Any] | None = None, **options: Unpack[SubmitOptions]) -> SyncJobHandle:
+        return SyncJobHandle(self, self.run(self.plane.submit(agent, payload, **options)).id)
+
+    def submit_many(self, submissions: Iterable[Submission], *, connection: Any = None) -> list[SyncJobHandle]:
+        handles = self.run(self.plane.submit_many(submissions, connection=connection))
+        return [SyncJobHandle(self, handle.id) for handle in handles]
+
+    def job(self, job_id: str) -> SyncJobHandle:
+        return SyncJobHandle(self, JobId(job_id))
+
+    def get(self, id_or_prefix: str) -> Job:
+        return self.run(self.plane.get(id_or_prefix))
+
+    def list(self, **filters: Any) -> list[JobSummary]:
+        return self.run(self.plane.list(**filters))
+
+    def cancel(self, id_or_prefix: str, *, reason: str | None = None) -> None:
+        self.run(self.plane.cancel(id_or_prefix, reason=reason))
+
+    def retry(self, id_or_prefix: str) -> SyncJobHandle:
+        return SyncJobHandle(self, self.run(self.plane.retry(id_or_prefix)).id)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._loop is not None:
+                asyncio.run_coroutine_threadsafe(self.plane.close(), self._loop).result()
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._loop = None
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Any other operation of the plane."""
+        return asyncio.run_coroutine_threadsafe(work, self._started()).result()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="cortex-sync", daemon=True).start()
+            return self._loop

@@ -1,0 +1,72 @@
+"""Both stores, always: a test that takes `store`, `plane` or `database_url` runs on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortex_plane.adapters.system import new_id
+from cortex_plane.plane import Plane
+from cortex_plane.ports.store import Store
+from cortex_plane.testing import ManualClock, PostgresCluster, TestPlane, throwaway_plane
+from cortex_plane.wiring import open_store
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[PostgresCluster]:
+    """One PostgreSQL server for the whole session; every test gets a database of its own, copied from a migrated one."""
+    with PostgresCluster(settings={"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}) as cluster:
+        cluster.create_database("cortex_template")
+        migrated = Plane(cluster.url("cortex_template")).sync
+        migrated.list()
+        migrated.close()
+        yield cluster
+
+
+@pytest.fixture
+def postgres_url(cluster: PostgresCluster) -> Iterator[str]:
+    name = f"test_{next(_numbers)}"
+    yield cluster.create_database(name, template="cortex_template")
+    cluster.drop_database(name)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/test.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def store(database_url: str, clock: ManualClock) -> AsyncIterator[Store]:
+    """An open, migrated, empty store that goes by `clock`."""
+    store: Any = open_store(database_url, clock, new_id)
+    await store.open()
+    if database_url.startswith("postgres"):
+        await clock.rule(database_url)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def plane(database_url: str) -> AsyncIterator[TestPlane]:
+    """A plane with a clock that the test turns: `await plane.clock.advance(minutes=5)`, `await plane.work()`."""
+    async with throwaway_plane(database_url) as plane:
+        yield plane
