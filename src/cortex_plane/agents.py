@@ -43,7 +43,7 @@ class Agent(Generic[Arguments, Result]):
     def submission(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Submission:
         """The same, to be given to `plane.submit_many`."""
         payload = payload_for(self.name, self._code.handler, args, kwargs)
-        options = {name: value for name, value in self._options.items() if name != "connection"}
+        options: dict[str, Any] = {name: value for name, value in self._options.items() if name != "connection"}
         return replace(Submission(self.name, payload), **options)
 
     def options(self, **options: Unpack[SubmitOptions]) -> Agent[Arguments, Result]:

@@ -127,8 +127,9 @@ class Plane:
 
     async def submit(self, agent: str, payload: dict[str, Any] | None = None, **options: Unpack[SubmitOptions]) -> JobHandle[Any]:
         """Submits a job by its agent's name; the agent's code may live in another program."""
-        connection = options.pop("connection", None)
-        job_ids = await self.submit_checked([Submission(agent, payload, **options)], connection)
+        asked: dict[str, Any] = dict(options)
+        connection = asked.pop("connection", None)
+        job_ids = await self.submit_checked([Submission(agent, payload, **asked)], connection)
         return JobHandle(self, job_ids[0])
 
     async def submit_many(self, submissions: Iterable[Submission], *, connection: Any = None) -> list[JobHandle[Any]]:
@@ -158,6 +159,15 @@ class Plane:
     async def find(self, id_or_prefix: str) -> JobId:
         return await find_job_id((await self._open_here()).store, id_or_prefix)
 
+    async def result(self, job_id: str, timeout: float | None = None) -> Any:
+        return await await_result((await self._open_here()).store, self.clock, JobId(job_id), timeout)
+
+    async def history(self, job_id: str) -> list[HistoryEntry]:
+        return await (await self._open_here()).store.jobs.history(JobId(job_id))
+
+    async def runs(self, job_id: str) -> list[Run]:
+        return await (await self._open_here()).store.jobs.runs(JobId(job_id))
+
     async def list(
         self,
         *,
@@ -176,15 +186,6 @@ class Plane:
             before=None if before is None else JobId(before),
             limit=limit,
         )
-
-    async def result(self, job_id: str, timeout: float | None = None) -> Any:
-        return await await_result((await self._open_here()).store, self.clock, JobId(job_id), timeout)
-
-    async def history(self, job_id: str) -> list[HistoryEntry]:
-        return await (await self._open_here()).store.jobs.history(JobId(job_id))
-
-    async def runs(self, job_id: str) -> list[Run]:
-        return await (await self._open_here()).store.jobs.runs(JobId(job_id))
 
     # -- steering --------------------------------------------------------------------------------
 

@@ -37,17 +37,6 @@ class Jobs(Protocol):
     async def find(self, prefix: str) -> list[JobId]:
         """At most five ids that begin with the prefix."""
 
-    async def list(
-        self,
-        *,
-        status: JobStatus | None = None,
-        agent_id: AgentId | None = None,
-        queue: str | None = None,
-        before: JobId | None = None,
-        limit: int = 50,
-    ) -> list[JobSummary]:
-        """Newest first."""
-
     async def cancel(self, job_id: JobId, actor: str | None, reason: str | None) -> bool:
         """False when the job is unknown or has ended."""
 
@@ -60,6 +49,17 @@ class Jobs(Protocol):
     async def history(self, job_id: JobId) -> list[HistoryEntry]: ...
 
     async def runs(self, job_id: JobId) -> list[Run]: ...
+
+    async def list(
+        self,
+        *,
+        status: JobStatus | None = None,
+        agent_id: AgentId | None = None,
+        queue: str | None = None,
+        before: JobId | None = None,
+        limit: int = 50,
+    ) -> list[JobSummary]:
+        """Newest first."""
 
 
 class Queue(Protocol):

@@ -56,7 +56,7 @@ def _filled(argv: Sequence[str], arguments: dict[str, Any]) -> list[str]:
 async def _start(
     argv: list[str], arguments: dict[str, Any], artifacts: Path, log_file: Any, ctx: Context
 ) -> asyncio.subprocess.Process:
-    process = await asyncio.create_subprocess_exec(
+    return await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
         "-S",
@@ -75,7 +75,6 @@ async def _start(
             "CORTEX_PAYLOAD": dumps(arguments),
         },
     )
-    return process
 
 
 async def _ended(process: asyncio.subprocess.Process) -> int:

@@ -49,7 +49,7 @@ class Outbox:
         self._flushing: asyncio.Task[None] | None = None
 
     async def save(self, checkpoint: Checkpoint) -> None:
-        """Returns when this checkpoint, or a newer one of the same run, is in the database. Raises LeaseLost if it never will be."""
+        """Returns when this checkpoint, or a newer one of its run, is in the database. Raises LeaseLost if it never will be."""
         box = self._boxes.setdefault(checkpoint.run_id, Mailbox())
         box.checkpoint = checkpoint
         saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()

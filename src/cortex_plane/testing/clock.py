@@ -14,7 +14,7 @@ START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 
 
 class ManualClock:
-    """Stands still until `await clock.advance(minutes=5)`. What waits in real time, such as a pause between tries, is not affected."""
+    """Stands still until `await clock.advance(minutes=5)`. Real pauses, such as those between tries, are not affected."""
 
     def __init__(self, start: datetime = START) -> None:
         self._now = instant(start)
@@ -23,7 +23,7 @@ class ManualClock:
     def now(self) -> Instant:
         return self._now
 
-    def datetime(self) -> datetime:
+    def moment(self) -> datetime:
         return as_datetime(self._now)
 
     def elapsed(self) -> float:
@@ -34,7 +34,7 @@ class ManualClock:
 
     async def advance(self, delta: timedelta | None = None, /, **parts: float) -> None:
         """`await clock.advance(minutes=5)`, or with a timedelta."""
-        await self.set(self.datetime() + (delta or timedelta()) + timedelta(**parts))
+        await self.set(self.moment() + (delta or timedelta()) + timedelta(**parts))
 
     async def set(self, moment: datetime) -> None:
         self._now = instant(moment)

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from cortex_plane.core.errors import Unavailable
 
@@ -125,7 +125,9 @@ class PostgresCluster:
             if self._server is not None and self._server.poll() is not None:
                 break
             ready = subprocess.run(
-                [str(self._bin / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)], env=_environment()
+                [str(self._bin / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)],
+                check=False,
+                env=_environment(),
             )
             if ready.returncode == 0:
                 return
@@ -136,6 +138,7 @@ class PostgresCluster:
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
             [str(self._bin / program), *arguments],
+            check=False,
             capture_output=True,
             text=True,
             cwd=self._folder,
@@ -175,7 +178,7 @@ def _copy_where_all_may_read(package: Path, name: str, folder: Path) -> Path:
     return folder / package.name / name / "bin"
 
 
-def _as_nobody() -> dict[str, object]:
+def _as_nobody() -> dict[str, Any]:
     """PostgreSQL refuses to run as root."""
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 

@@ -49,24 +49,6 @@ class SqlJobs:
         low, high = prefix + NO_DIGITS[len(prefix) :], prefix + NEWER_THAN_ALL[len(prefix) :]
         return [JobId(str(row["id"])) for row in await self._database.read("jobs/find", low=low, high=high)]
 
-    async def list(
-        self,
-        *,
-        status: JobStatus | None = None,
-        agent_id: AgentId | None = None,
-        queue: str | None = None,
-        before: JobId | None = None,
-        limit: int = 50,
-    ) -> list[JobSummary]:
-        common = {"before": before or NEWER_THAN_ALL, "queue": queue, "limit": limit}
-        if name := LIST_FOR_STATUS.get(status) if status else None:
-            found = await self._database.read(name, status=status, agent_id=agent_id, **common)
-        elif agent_id:
-            found = await self._database.read("jobs/list_of_agent", status=status, agent_id=agent_id, **common)
-        else:
-            found = await self._database.read("jobs/list", status=status, **common)
-        return [rows.job_summary(row) for row in found]
-
     async def cancel(self, job_id: JobId, actor: str | None, reason: str | None) -> bool:
         note = dumps({"reason": reason}) if reason else None
         return bool(await self._database.write("jobs/cancel", id=job_id, actor=actor, note=note))
@@ -84,6 +66,24 @@ class SqlJobs:
 
     async def runs(self, job_id: JobId) -> list[Run]:
         return [rows.run(row) for row in await self._database.read("jobs/runs", id=job_id)]
+
+    async def list(
+        self,
+        *,
+        status: JobStatus | None = None,
+        agent_id: AgentId | None = None,
+        queue: str | None = None,
+        before: JobId | None = None,
+        limit: int = 50,
+    ) -> list[JobSummary]:
+        common = {"before": before or NEWER_THAN_ALL, "queue": queue, "limit": limit}
+        if name := LIST_FOR_STATUS.get(status) if status else None:
+            found = await self._database.read(name, status=status, agent_id=agent_id, **common)
+        elif agent_id:
+            found = await self._database.read("jobs/list_of_agent", status=status, agent_id=agent_id, **common)
+        else:
+            found = await self._database.read("jobs/list", status=status, **common)
+        return [rows.job_summary(row) for row in found]
 
 
 def _as_json(job: NewJob) -> dict[str, Any]:

@@ -44,8 +44,15 @@ class SqlAudit:
 
     async def record(self, action: str, objects: Sequence[tuple[str, str, dict[str, Any]]], actor: str | None) -> None:
         entries = [
-            {"id": self._new_id(), "actor": actor, "action": action, "object_type": kind, "object_id": id, "details": details}
-            for kind, id, details in objects
+            {
+                "id": self._new_id(),
+                "actor": actor,
+                "action": action,
+                "object_type": kind,
+                "object_id": object_id,
+                "details": details,
+            }
+            for kind, object_id, details in objects
         ]
         await self._database.write("audit/record", entries=dumps(entries))
 

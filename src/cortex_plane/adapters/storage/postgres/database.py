@@ -6,7 +6,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -102,8 +102,7 @@ class PostgresDatabase:
         if self._pool is None:
             raise Unavailable(f"{self.where} is not open. Use `async with plane:`.")
         async with self._pool.acquire() as connection:
-            rows: Sequence[Row] = await connection.fetch(wanted.sql, *[values[name] for name in wanted.parameters])
-            return rows
+            return cast(Sequence[Row], await connection.fetch(wanted.sql, *_places(wanted, values)))
 
     async def _patiently(self, wanted: Statement, values: dict[str, Any]) -> Sequence[Row]:
         async def attempt() -> Sequence[Row]:
@@ -151,8 +150,7 @@ class ThreadConnection:
             async with asyncio.timeout(timeout_seconds):
                 if self._connection is None or self._connection.is_closed():
                     self._connection = await self._database.connect()
-                rows: Sequence[Row] = await self._connection.fetch(wanted.sql, *[values[name] for name in wanted.parameters])
-                return rows
+                return cast(Sequence[Row], await self._connection.fetch(wanted.sql, *_places(wanted, values)))
         except (*BROKEN, asyncpg.PostgresError) as error:
             if self._connection is not None:
                 self._connection.terminate()
@@ -172,6 +170,10 @@ class ThreadConnection:
         closing = threading.Thread(target=runner.close)
         closing.start()
         closing.join()
+
+
+def _places(wanted: Statement, values: dict[str, Any]) -> list[Any]:
+    return [values[name] for name in wanted.parameters]
 
 
 def describe(url: str) -> str:

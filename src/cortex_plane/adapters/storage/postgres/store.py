@@ -43,5 +43,6 @@ class PostgresStore:
             await self.schema.upgrade()
         elif status.pending:
             raise WrongDatabase(
-                f"{self.description} has schema version {status.current}, this program needs {status.latest}. Run: cortex db upgrade"
+                f"{self.description} has schema version {status.current}, this program needs {status.latest}. "
+                "Run: cortex db upgrade"
             )

@@ -76,10 +76,8 @@ class SqliteDatabase:
                 field="connection",
             )
         if not isinstance(connection, apsw.Connection):
-            raise InvalidInput(
-                f"On SQLite, connection= takes an apsw.Connection, not a {type(connection).__module__}.{type(connection).__name__}.",
-                field="connection",
-            )
+            given = f"{type(connection).__module__}.{type(connection).__name__}"
+            raise InvalidInput(f"On SQLite, connection= takes an apsw.Connection, not a {given}.", field="connection")
         with translated(self.path):
             connection.execute(named(name, "sqlite"), {**values, "now": self._clock.now()})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -44,4 +45,5 @@ class SqliteSchema:
 def applied(connection: apsw.Connection) -> dict[int, str]:
     if not connection.execute("select 1 from sqlite_master where name = 'migration'").fetchall():
         return {}
-    return dict(connection.execute("select version, checksum from migration").fetchall())
+    rows: list[Any] = connection.execute("select version, checksum from migration").fetchall()
+    return dict(rows)
