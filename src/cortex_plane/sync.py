@@ -80,6 +80,7 @@ class SyncPlane:
             if self._loop is not None:
                 asyncio.run_coroutine_threadsafe(self.plane.close(), self._loop).result()
                 self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
                 self._loop = None
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -90,5 +91,13 @@ class SyncPlane:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="cortex-sync", daemon=True).start()
+                self._thread = threading.Thread(target=_run, args=(self._loop,), name="cortex-sync", daemon=True)
+                self._thread.start()
             return self._loop
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()

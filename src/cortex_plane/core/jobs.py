@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NewType
+from typing import Any, NamedTuple, NewType
 
 from cortex_plane.core.retry import RetryPolicy
 from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
@@ -100,8 +100,7 @@ class JobSummary:
     finished_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(NamedTuple):
     """A job that this worker has just claimed; `run_id` is the fence of all its writes."""
 
     job_id: JobId

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from cortex_plane.core.agents import AgentConfig
 from cortex_plane.core.jobs import Claimed, JobId, RunId, WorkerId
@@ -43,8 +43,7 @@ class HandedBack:
 Outcome = Done | Failed | Interrupted | HandedBack
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(NamedTuple):
     """One fenced change of one job: it applies only while `run_id` is the job's open run."""
 
     job_id: JobId

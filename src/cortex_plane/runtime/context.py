@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -20,24 +19,17 @@ class Context:
     agent: str
     queue: str
     attempt: int
-    _stop: threading.Event = field(default_factory=threading.Event, repr=False)
-    _cancel: threading.Event = field(default_factory=threading.Event, repr=False)
+    cancelled: bool = False
+    """True once nothing that this run does will be kept: it was cancelled, timed out or superseded.
+
+    An async handler is interrupted anyway; a plain function should look here now and then and return."""
+
+    stopping: bool = False
+    """True once the worker is shutting down. What is not finished soon is interrupted, and goes on elsewhere."""
 
     @classmethod
     def of(cls, claimed: Claimed) -> Context:
         return cls(claimed.job_id, claimed.run_id, claimed.job_type, claimed.queue, claimed.attempt)
-
-    @property
-    def cancelled(self) -> bool:
-        """True once nothing that this run does will be kept: it was cancelled, timed out or superseded.
-
-        An async handler is interrupted anyway; a plain function should look here now and then and return."""
-        return self._cancel.is_set()
-
-    @property
-    def stopping(self) -> bool:
-        """True once the worker is shutting down. What is not finished soon is interrupted, and goes on elsewhere."""
-        return self._stop.is_set()
 
     @property
     def log(self) -> Any:

@@ -12,11 +12,11 @@ import structlog
 
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import Claimed
-from cortex_plane.core.outcomes import Done, Failed, Interrupted, Outcome
+from cortex_plane.core.outcomes import Done, Interrupted, Outcome
 from cortex_plane.ports.json_text import encode
 from cortex_plane.runtime.agents import AgentCode
 from cortex_plane.runtime.context import Context
-from cortex_plane.runtime.failures import failed
+from cortex_plane.runtime.failures import TimedOut, failed
 
 log = structlog.get_logger()
 
@@ -39,7 +39,7 @@ class Execution:
     def end(self, why: Ending) -> None:
         """Interrupts the handler. `superseded`: nothing that it still does will be kept."""
         self._ending = self._ending or why
-        self.context._cancel.set()
+        self.context.cancelled = True
         if self.task is not None and not self._returned:
             self.task.cancel()
 
@@ -52,12 +52,8 @@ class Execution:
         return outcome
 
     async def _outcome(self) -> Outcome:
-        limit = asyncio.timeout(self._timeout_seconds)
         try:
-            async with limit:
-                return _done(await self._call())
-        except TimeoutError as error:
-            return self._timed_out() if limit.expired() else failed(error)
+            return _done(await self._call_in_time())
         except asyncio.CancelledError as error:
             if self._ending is not None:
                 _uncancel()
@@ -72,10 +68,19 @@ class Execution:
     def _timeout_seconds(self) -> float | None:
         return self.claimed.timeout_seconds or self.agent.config.timeout_seconds
 
-    def _timed_out(self) -> Failed:
-        self.context._cancel.set()
-        message = f"The handler did not finish within {self._timeout_seconds:g} s."
-        return Failed({"type": "TimedOut", "message": message})
+    async def _call_in_time(self) -> Any:
+        seconds = self._timeout_seconds
+        if seconds is None:
+            return await self._call()
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await self._call()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self.context.cancelled = True
+            raise TimedOut(f"The handler did not finish within {seconds:g} s.") from None
 
     async def _call(self) -> Any:
         if not isinstance(self.claimed.payload, dict):

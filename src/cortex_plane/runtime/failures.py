@@ -15,6 +15,10 @@ class PermanentFailure(Exception):
     """Raise it in a handler to fail the job without spending retries on it."""
 
 
+class TimedOut(Exception):
+    """The handler took longer than its agent or its job allows."""
+
+
 class CommandFailed(Exception):
     """A program ended with an exit code other than 0; `run` holds what it left behind."""
 

@@ -37,7 +37,7 @@ class Mailbox:
     checkpoint: Checkpoint | None = None
     checkpoint_waiters: list[asyncio.Future[None]] = field(default_factory=list)
     transition: Transition | None = None
-    transition_waiter: asyncio.Future[bool] | None = None
+    answered: Callable[[bool | Exception], None] | None = None
 
 
 class Outbox:
@@ -57,13 +57,18 @@ class Outbox:
         self._flush_soon()
         await saved
 
-    async def finish(self, transition: Transition) -> bool:
-        """True when the transition is in the database, False when the run was superseded. Raises what the database refuses."""
+    def post(self, transition: Transition, answered: Callable[[bool | Exception], None]) -> None:
+        """`answered` is called with True when the transition is in the database, with False when the run was superseded,
+        and with the error when the database refuses it."""
         box = self._boxes.setdefault(transition.run_id, Mailbox())
-        box.transition = transition
-        box.transition_waiter = asyncio.get_running_loop().create_future()
+        box.transition, box.answered = transition, answered
         self._flush_soon()
-        return await box.transition_waiter
+
+    async def finish(self, transition: Transition) -> bool:
+        """The same, for those who wait for the answer."""
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.post(transition, lambda given: _settle(answer, given))
+        return await answer
 
     def abandon(self) -> None:
         """The lease is lost: whatever is still unwritten would be refused."""
@@ -139,13 +144,17 @@ def _answer_checkpoint(box: Mailbox, run_id: RunId, answer: bool | Exception) ->
 
 
 def _answer_transition(box: Mailbox, answer: bool | Exception) -> None:
-    waiter = box.transition_waiter
-    if waiter is None or waiter.done():
+    if box.answered is not None:
+        box.answered(answer)
+
+
+def _settle(future: asyncio.Future[bool], answer: bool | Exception) -> None:
+    if future.done():
         return
     if isinstance(answer, Exception):
-        waiter.set_exception(answer)
+        future.set_exception(answer)
     else:
-        waiter.set_result(answer)
+        future.set_result(answer)
 
 
 def _job_of(box: Mailbox) -> Any:

@@ -13,14 +13,15 @@ import socket
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import structlog
 
-from cortex_plane.core.errors import Conflict, InvalidInput, Unavailable
+from cortex_plane.core.errors import Unavailable
 from cortex_plane.core.jobs import Claimed, JobId, RunId, WorkerId
-from cortex_plane.core.outcomes import Chance, Failed, HandedBack, Interrupted, Outcome, after_run
+from cortex_plane.core.outcomes import Chance, Failed, HandedBack, Interrupted, Outcome, Transition, after_run
 from cortex_plane.core.workers import DEFAULT_LEASE_SECONDS, NewWorker, actor_of
 from cortex_plane.ports.clock import Clock, NewId, Random
 from cortex_plane.ports.store import Store
@@ -69,6 +70,8 @@ class Worker:
         self._wake = asyncio.Event()
         self._cancelled = asyncio.Event()
         self._stopping = asyncio.Event()
+        self._nothing_runs = asyncio.Event()
+        self._refilling = False
         self._lease_lost: str | None = None
         self.duties: list[Duty] = []
 
@@ -149,16 +152,20 @@ class Worker:
     # -- claiming --------------------------------------------------------------------------------
 
     async def _claim_while_live(self, until_idle: bool) -> None:
+        promoted = False
         while not self._stopping.is_set() and self._lease_lost is None:
             self._wake.clear()
-            if until_idle:
-                await self._store.queue.promote_due(BATCH)  # What is due now counts as ready.
             room = self._room()
             claimed = await self._claim(room) if room > 0 else []
             self._backlog.extend(claimed)
             self._fill_slots()
             if until_idle and room > 0 and not claimed and not self._running:
-                return
+                if promoted:
+                    return
+                await self._store.queue.promote_due(BATCH)  # What is due now counts as ready: look once more.
+                promoted = True
+                continue
+            promoted = False
             if len(claimed) < room or room <= 0:
                 await self._wait_for_a_reason()
 
@@ -201,32 +208,44 @@ class Worker:
         loop = asyncio.get_running_loop()
         execution = Execution(claimed, self._agents[claimed.job_type], self._threads, loop.time())
         self._running[claimed.run_id] = execution
+        self._nothing_runs.clear()
         execution.task = loop.create_task(self._see_through(execution))
 
     async def _see_through(self, execution: Execution) -> None:
-        """From the handler's first line to the acknowledgement of its outcome; only then is the slot free."""
-        try:
-            outcome = await execution.run()
-            self._pace.ran(execution.claimed.job_type, asyncio.get_running_loop().time() - execution.started_at)
-            if outcome is not None and self._lease_lost is None:
-                await self._report(execution, outcome)
-        finally:
-            self._running.pop(execution.claimed.run_id, None)
-            self._fill_slots()
-            self._wake.set()
+        """From the handler's first line to its last. The slot is free only when the outcome is acknowledged."""
+        outcome = await execution.run()
+        self._pace.ran(asyncio.get_running_loop().time() - execution.started_at)
+        if outcome is None or self._lease_lost is not None:
+            self._free(execution)
+        else:
+            self._outbox.post(self._transition(execution.claimed, outcome), partial(self._answered, execution))
 
-    async def _report(self, execution: Execution, outcome: Outcome) -> None:
-        try:
-            await self._finish(execution.claimed, outcome)
-        except (InvalidInput, Conflict) as error:
-            log.error("outcome_refused", job_id=execution.claimed.job_id, error=str(error))
-            refused = Failed({"type": "OutcomeRefused", "message": f"The database refused the outcome: {error}"}, retryable=False)
-            await self._finish(execution.claimed, refused)
+    def _answered(self, execution: Execution, answer: bool | Exception) -> None:
+        if not isinstance(answer, Exception):
+            self._free(execution)
+            return
+        log.error("outcome_refused", job_id=execution.claimed.job_id, error=str(answer))
+        refused = Failed({"type": "OutcomeRefused", "message": f"The database refused the outcome: {answer}"}, retryable=False)
+        self._outbox.post(self._transition(execution.claimed, refused), lambda _: self._free(execution))
 
-    async def _finish(self, claimed: Claimed, outcome: Outcome) -> bool:
+    def _transition(self, claimed: Claimed, outcome: Outcome) -> Transition:
         policy = claimed.retry_policy or self._agents[claimed.job_type].config.retry
         chance = Chance(self._random(), JobId(self._new_id())) if isinstance(outcome, Failed) else NO_CHANCE
-        return await self._outbox.finish(after_run(claimed, outcome, policy, chance))
+        return after_run(claimed, outcome, policy, chance)
+
+    def _free(self, execution: Execution) -> None:
+        """Answers come in batches; the slots of a batch are filled together."""
+        self._running.pop(execution.claimed.run_id, None)
+        if not self._refilling:
+            self._refilling = True
+            asyncio.get_running_loop().call_soon(self._refill)
+
+    def _refill(self) -> None:
+        self._refilling = False
+        self._fill_slots()
+        self._wake.set()
+        if not self._running:
+            self._nothing_runs.set()
 
     # -- cancelling ------------------------------------------------------------------------------
 
@@ -268,11 +287,11 @@ class Worker:
 
     async def _hand_back(self) -> None:
         unstarted, self._backlog = list(self._backlog), deque()
-        await asyncio.gather(*(self._finish(claimed, HandedBack()) for claimed in unstarted))
+        await asyncio.gather(*(self._outbox.finish(self._transition(claimed, HandedBack())) for claimed in unstarted))
 
     async def _let_handlers_finish(self) -> None:
         for execution in self._running.values():
-            execution.context._stop.set()
+            execution.context.stopping = True
         await self._all_ended(self._options.grace_seconds)
 
     async def _interrupt_handlers(self) -> None:
@@ -282,7 +301,7 @@ class Worker:
         # A handler that ignores its interruption loses its job: somebody else goes on with it.
         for execution in list(self._running.values()):
             log.warning("handler_ignores_interruption", job_id=execution.claimed.job_id, agent=execution.claimed.job_type)
-            await self._finish(execution.claimed, Interrupted())
+            await self._outbox.finish(self._transition(execution.claimed, Interrupted()))
 
     async def _stop_everything(self) -> None:
         """The lease is gone: others run these jobs now, or soon will. Nothing more is written."""
@@ -298,9 +317,9 @@ class Worker:
             pass  # Its lease runs out by itself.
 
     async def _all_ended(self, seconds: float) -> None:
-        tasks = [execution.task for execution in self._running.values() if execution.task is not None]
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
+        if self._running:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._nothing_runs.wait(), seconds)
 
 
 NO_CHANCE = Chance(0.0, JobId(""))

@@ -6,6 +6,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -158,18 +159,23 @@ class ThreadConnection:
             raise translate(error, self._database.where) from error
 
     def close(self) -> None:
-        with self._lock:
-            if self._runner is not None:
-                if self._connection is not None:
-                    self._connection.terminate()
-                self._close_in_thread(self._runner)
-                self._runner = self._connection = None
-
-    def _close_in_thread(self, runner: asyncio.Runner) -> None:
-        """A runner cannot be closed inside another running loop."""
-        closing = threading.Thread(target=runner.close)
+        """In a thread of its own: a runner cannot be used inside another running loop."""
+        closing = threading.Thread(target=self._close)
         closing.start()
         closing.join()
+
+    def _close(self) -> None:
+        with self._lock:
+            if self._runner is None:
+                return
+            if self._connection is not None:
+                self._runner.run(self._hang_up(self._connection))
+            self._runner.close()
+            self._runner = self._connection = None
+
+    async def _hang_up(self, connection: asyncpg.Connection) -> None:
+        with suppress(*BROKEN, asyncpg.PostgresError):
+            await connection.close(timeout=CONNECT_SECONDS)
 
 
 def _places(wanted: Statement, values: dict[str, Any]) -> list[Any]:

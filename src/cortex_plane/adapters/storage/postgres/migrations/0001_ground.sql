@@ -188,8 +188,9 @@ create index job_run_open on cortex.job_run (worker_id) where status = 'RUNNING'
 create unique index job_run_one_for_each_serial_key on cortex.job_run (tenant_id, serial_key)
   where status = 'RUNNING' and worker_id is not null and serial_key is not null;
 
+-- The id is derived: a random one costs a system call, which is more than the rest of the row.
 create table cortex.job_history (
-  id uuid not null default gen_random_uuid(),
+  id uuid not null generated always as (md5(uuid_send(job_id) || int8send(revision))::uuid) stored,
   job_id uuid not null,
   revision bigint not null,
   previous_status cortex.job_status,
@@ -427,8 +428,15 @@ create trigger job_inserted after insert on cortex.job
 create function cortex.job_updated() returns trigger language plpgsql
   set enable_seqscan = off set enable_hashjoin = on
 as $$
+declare
+  _changed boolean;
+  _failed boolean;
+  _keyed boolean;
 begin
-  if not exists (select 1 from new_job n join old_job o using (id) where n.status <> o.status) then
+  select bool_or(n.status <> o.status), bool_or(n.status = 'FAILED' and n.note is not null), bool_or(n.serial_key is not null)
+    into _changed, _failed, _keyed
+    from new_job n join old_job o using (id);
+  if _changed is not true then
     return null;
   end if;
 
@@ -501,13 +509,13 @@ begin
   from changed
   where (select count(*) from told) >= 0;
 
-  if exists (select 1 from new_job where status = 'FAILED' and note is not null) then
+  if _failed then
     perform cortex.record_exhausted(array_agg(n.id)) from new_job n join old_job o using (id)
       where n.status = 'FAILED' and o.status <> 'FAILED' and n.note ->> 'exhausted' = 'true';
     perform cortex.chain(array_agg(n.id)) from new_job n join old_job o using (id)
       where n.status = 'FAILED' and o.status <> 'FAILED' and n.note ? 'retry_as';
   end if;
-  if exists (select 1 from new_job where serial_key is not null) then
+  if _keyed then
     perform cortex.settle_serial_keys(array_agg(n.tenant_id), array_agg(n.serial_key))
       from new_job n join old_job o using (id)
       where n.serial_key is not null and n.status <> o.status and n.status <> 'RUNNING';

@@ -148,8 +148,9 @@ create index job_run_open on job_run (worker_id) where status = 'RUNNING';
 create unique index job_run_one_for_each_serial_key on job_run (tenant_id, serial_key)
   where status = 'RUNNING' and worker_id is not null and serial_key is not null;
 
+-- The id is derived, and costs nothing: the job's own id with the revision in its last digits.
 create table job_history (
-  id text not null,
+  id text generated always as (substr(job_id, 1, 32) || printf('%04x', revision)) virtual,
   job_id text not null references job (id) on delete cascade,
   revision integer not null,
   previous_status text,
@@ -331,12 +332,28 @@ begin
       where tenant_id = new.tenant_id and serial_key = new.serial_key and status = 'RUNNING' and worker_id is not null);
 end;
 
+-- A key is settled anew whenever one of its entries comes, falls due or goes, and when its run ends.
+create trigger keyed_entry_came after insert on queue_entry when new.state = 'blocked'
+begin
+  insert into key_to_settle values (new.tenant_id, new.serial_key);
+end;
+create trigger keyed_entry_fell_due after update of state on queue_entry when old.state = 'later' and new.state = 'blocked'
+begin
+  insert into key_to_settle values (new.tenant_id, new.serial_key);
+end;
+create trigger keyed_entry_went after delete on queue_entry when old.serial_key is not null
+begin
+  insert into key_to_settle values (old.tenant_id, old.serial_key);
+end;
+create trigger keyed_run_ended after update of status on job_run when new.serial_key is not null and new.status <> 'RUNNING'
+begin
+  insert into key_to_settle values (new.tenant_id, new.serial_key);
+end;
+
 create trigger job_inserted after insert on job
 begin
-  insert into job_history (id, job_id, revision, new_status, cause, actor, created_at)
-  values (printf('%08x-%04x-4%03x-%04x-%012x', random() & 0xffffffff, random() & 0xffff, random() & 0xfff,
-      (random() & 0x3fff) | 0x8000, random() & 0xffffffffffff),
-    new.id, new.revision, new.status, new.cause, new.actor, new.created_at);
+  insert into job_history (job_id, revision, new_status, cause, actor, created_at)
+  values (new.id, new.revision, new.status, new.cause, new.actor, new.created_at);
 
   update counter set value = max(value, new.position) where name = 'position';
   update counter set value = max(value + 1, coalesce(new.worker_job_id, 0)) where name = 'queue_entry';
@@ -352,20 +369,17 @@ begin
       else 'ready'
     end,
     -new.priority, new.position, new.created_at, coalesce(new.run_at, new.created_at), new.serial_key);
-
-  insert into key_to_settle select new.tenant_id, new.serial_key where new.serial_key is not null;
 end;
 
 create trigger job_changed after update of status on job
 when new.status <> old.status
 begin
   insert into job_history
-    (id, job_id, revision, previous_status, new_status, cause, actor, run_id, metadata, created_at)
-  values (printf('%08x-%04x-4%03x-%04x-%012x', random() & 0xffffffff, random() & 0xffff, random() & 0xfff,
-      (random() & 0x3fff) | 0x8000, random() & 0xffffffffffff),
+    (job_id, revision, previous_status, new_status, cause, actor, run_id, metadata, created_at)
+  values (
     new.id, max(new.revision, old.revision + 1), old.status, new.status,
-    case when new.revision = old.revision then 'sql' else new.cause end,
-    case when new.revision = old.revision then null else new.actor end,
+    iif(new.revision = old.revision, 'sql', new.cause),
+    iif(new.revision = old.revision, null, new.actor),
     coalesce(new.run_id, old.run_id),
     case
       when new.status = 'FAILED' then
@@ -376,19 +390,15 @@ begin
       else new.note
     end,
     new.updated_at);
-
-  update job set revision = old.revision + 1, cause = 'sql', actor = null, note = null
-  where id = new.id and new.revision = old.revision;
 end;
 
-create trigger job_left_the_queue after update of status on job
-when new.status <> old.status and (old.status = 'PENDING' or old.status = 'RETRY')
+create trigger job_changed_by_raw_sql after update of status on job
+when new.status <> old.status and new.revision = old.revision
 begin
-  delete from queue_entry where job_id = new.id;
-  insert into key_to_settle select new.tenant_id, new.serial_key
-  where new.serial_key is not null and new.status <> 'RUNNING';
+  update job set revision = old.revision + 1, cause = 'sql', actor = null, note = null where id = new.id;
 end;
 
+-- The run is there before the entry goes: whoever settles the key at that moment finds it held.
 create trigger job_started after update of status on job
 when new.status = 'RUNNING' and old.status <> 'RUNNING'
 begin
@@ -396,6 +406,13 @@ begin
     (id, job_id, attempt, worker_id, claimed_together, tenant_id, serial_key, template_id, params_snapshot, started_at)
   values (new.run_id, new.id, new.attempt, new.worker_id, coalesce(new.claimed_together, 1), new.tenant_id, new.serial_key,
     new.template_id, new.payload, new.updated_at);
+  delete from queue_entry where job_id = new.id;
+end;
+
+create trigger job_ended_in_the_queue after update of status on job
+when (old.status = 'PENDING' or old.status = 'RETRY') and (new.status = 'CANCELLED' or new.status = 'FAILED')
+begin
+  delete from queue_entry where job_id = new.id;
 end;
 
 create trigger job_stopped after update of status on job
@@ -417,23 +434,24 @@ begin
       else 'FAILED'
     end
   where job_id = new.id and id = old.run_id and status = 'RUNNING';
+end;
 
-  update counter set value = value + 1 where name = 'queue_entry' and new.status = 'RETRY';
+create trigger job_went_back_to_the_queue after update of status on job
+when old.status = 'RUNNING' and new.status = 'RETRY'
+begin
+  update counter set value = value + 1 where name = 'queue_entry';
+  update job set worker_job_id = (select value from counter where name = 'queue_entry') where id = new.id;
   insert into queue_entry
     (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, alone)
-  select (select value from counter where name = 'queue_entry'),
+  values (
+    (select value from counter where name = 'queue_entry'),
     new.id, new.tenant_id, new.queue, new.job_type,
     case
       when new.next_retry_at > new.updated_at then 'later'
       when new.serial_key is not null then 'blocked'
       else 'ready'
     end,
-    -new.priority, new.position, new.created_at, new.next_retry_at, new.serial_key, new.wait_reason = 'worker_lost'
-  where new.status = 'RETRY';
-  update job set worker_job_id = (select value from counter where name = 'queue_entry')
-  where id = new.id and new.status = 'RETRY';
-
-  insert into key_to_settle select new.tenant_id, new.serial_key where new.serial_key is not null;
+    -new.priority, new.position, new.created_at, new.next_retry_at, new.serial_key, new.wait_reason = 'worker_lost');
 end;
 
 create trigger job_exhausted after update of status on job
@@ -461,10 +479,4 @@ begin
     new.timeout_seconds, new.serial_key, new.group_id, new.template_id, new.schedule_id, new.parent_id, new.session_id,
     new.created_by, new.id, new.tags, (select value + 1 from counter where name = 'queue_entry'), 'retry', new.actor,
     new.updated_at, new.updated_at, new.updated_at);
-end;
-
-create trigger entry_fell_due after update of state on queue_entry
-when old.state = 'later' and new.state = 'blocked'
-begin
-  insert into key_to_settle select new.tenant_id, new.serial_key;
 end;
