@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, assert_never
 from cortex_plane.core.agents import AgentConfig
 from cortex_plane.core.jobs import Claimed, JobId, RunId, WorkerId
 from cortex_plane.core.retry import RetryPolicy
-from cortex_plane.core.states import JobStatus, WaitReason
+from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,15 @@ class LostRun:
     agent: AgentConfig
 
 
+@dataclass(frozen=True, slots=True)
+class BrokenJob:
+    """A job that is RUNNING though its run is closed, or missing (`run_status` is None)."""
+
+    lost: LostRun
+    run_status: RunStatus | None
+    run_error: str | None
+
+
 def after_run(claimed: Claimed, outcome: Outcome, policy: RetryPolicy, chance: Chance) -> Transition:
     match outcome:
         case Done(output, run):
@@ -112,6 +121,23 @@ def after_crash(lost: LostRun, chance: Chance) -> Transition:
         return _poisoned(lost.claimed, crashes)
     error = {"type": "WorkerLost", "message": "worker lost"}
     return _wait(lost.claimed, WaitReason.WORKER_LOST, "rescue", error=error, crash_count=crashes)
+
+
+def after_closed_run(job: BrokenJob, status: RunStatus) -> Transition:
+    """The job takes the outcome of its run; a run that only paused lets it go on."""
+    claimed = job.lost.claimed
+    match status:
+        case RunStatus.COMPLETED:
+            return _change(claimed, JobStatus.COMPLETED, "repair")
+        case RunStatus.FAILED:
+            failed = Failed({"type": "Repaired", "message": job.run_error or "failed"}, retryable=False)
+            return _give_up(claimed, failed, "repair", note=None)
+        case RunStatus.CANCELLED | RunStatus.SKIPPED:
+            return _change(claimed, JobStatus.CANCELLED, "repair")
+        case RunStatus.WAITING | RunStatus.SLEEPING | RunStatus.INTERRUPTED | RunStatus.RUNNING:
+            return _wait(claimed, WaitReason.INTERRUPTED, "repair")
+        case unknown:
+            assert_never(unknown)
 
 
 def _retry_or_give_up(claimed: Claimed, failed: Failed, policy: RetryPolicy, chance: Chance, cause: str = "fail") -> Transition:

@@ -19,7 +19,7 @@ from cortex_plane.core.jobs import (
     TenantId,
     WorkerId,
 )
-from cortex_plane.core.outcomes import Checkpoint, LostRun, Transition
+from cortex_plane.core.outcomes import BrokenJob, Checkpoint, LostRun, Transition
 from cortex_plane.core.states import JobStatus
 from cortex_plane.core.workers import NewWorker, WorkerRecord
 from cortex_plane.ports.signals import Signals
@@ -79,6 +79,11 @@ class Queue(Protocol):
 
     async def closed_runs(self, runs: Sequence[tuple[JobId, RunId]]) -> dict[RunId, str | None]:
         """Those of the runs that are closed, with who closed them."""
+
+    async def broken_jobs(self, limit: int) -> list[BrokenJob]:
+        """Jobs that are RUNNING though their run is closed or missing. Reads all jobs: for repairs only."""
+
+    async def open_missing_run(self, job_id: JobId) -> None: ...
 
     async def promote_due(self, limit: int) -> int:
         """Makes ready what has fallen due; returns how many."""

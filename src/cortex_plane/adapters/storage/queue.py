@@ -8,7 +8,7 @@ from typing import Any
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database
 from cortex_plane.core.jobs import Claimed, JobId, RunId, WorkerId
-from cortex_plane.core.outcomes import Checkpoint, Transition
+from cortex_plane.core.outcomes import BrokenJob, Checkpoint, Transition
 from cortex_plane.core.workers import actor_of
 from cortex_plane.ports.json_text import dumps, embedded
 
@@ -58,6 +58,12 @@ class SqlQueue:
             run_ids=self._database.array(run_id for _, run_id in runs),
         )
         return {RunId(str(row["run_id"])): row["closed_by"] for row in found}
+
+    async def broken_jobs(self, limit: int) -> list[BrokenJob]:
+        return [rows.broken_job(row) for row in await self._database.read("runs/broken", limit=limit)]
+
+    async def open_missing_run(self, job_id: JobId) -> None:
+        await self._database.write("runs/open_missing", id=job_id)
 
     async def promote_due(self, limit: int) -> int:
         return sum(row["promoted"] for row in await self._database.write("queue/promote_due", limit=limit))

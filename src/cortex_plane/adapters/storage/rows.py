@@ -9,7 +9,7 @@ from cortex_plane.adapters.storage.database import Row
 from cortex_plane.core.agents import AgentConfig, AgentRecord
 from cortex_plane.core.instants import as_datetime
 from cortex_plane.core.jobs import AgentId, Claimed, HistoryEntry, Job, JobId, JobSummary, Run, RunId, TenantId, WorkerId
-from cortex_plane.core.outcomes import LostRun
+from cortex_plane.core.outcomes import BrokenJob, LostRun
 from cortex_plane.core.retry import RetryPolicy
 from cortex_plane.core.states import JobStatus, RunStatus, WaitReason, WorkerStatus
 from cortex_plane.core.workers import WorkerRecord
@@ -116,6 +116,16 @@ def lost_run(row: Row) -> LostRun:
         worker_id=WorkerId(str(row["worker_id"])),
         claimed_together=row["claimed_together"],
         agent=AgentConfig.from_json(loads(row["agent_config"])),
+    )
+
+
+def broken_job(row: Row) -> BrokenJob:
+    worker_id, status = row["worker_id"], row["run_status"]
+    config = AgentConfig.from_json(loads(row["agent_config"]))
+    return BrokenJob(
+        lost=LostRun(claimed(row), WorkerId(str(worker_id)), claimed_together=1, agent=config),
+        run_status=None if status is None else RunStatus(status),
+        run_error=row["run_error"],
     )
 
 

@@ -65,8 +65,12 @@ class PostgresDatabase:
 
     async def connect(self) -> asyncpg.Connection:
         """A connection outside the pool, for those who keep one."""
+        connecting = asyncio.ensure_future(asyncpg.connect(self.url, connection_class=PlainConnection, **self.options))
         try:
-            return await asyncpg.connect(self.url, connection_class=PlainConnection, **self.options)
+            return await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            await _abandon(connecting)
+            raise
         except (*BROKEN, asyncpg.PostgresError, ValueError) as error:
             raise translate(error, self.where) from error
 
@@ -176,6 +180,12 @@ class ThreadConnection:
     async def _hang_up(self, connection: asyncpg.Connection) -> None:
         with suppress(*BROKEN, asyncpg.PostgresError):
             await connection.close(timeout=CONNECT_SECONDS)
+
+
+async def _abandon(connecting: asyncio.Future[PlainConnection]) -> None:
+    """Whoever gives up while a connection is being made must still close it, or it stays open for ever."""
+    with suppress(*BROKEN, asyncpg.PostgresError, ValueError):
+        (await connecting).terminate()
 
 
 def _places(wanted: Statement, values: dict[str, Any]) -> list[Any]:

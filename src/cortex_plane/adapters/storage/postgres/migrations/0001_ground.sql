@@ -334,6 +334,9 @@ create trigger run_write_once before update on cortex.job_run
 
 create function cortex.refuse_loose_run() returns trigger language plpgsql as $$
 begin
+  if exists (select 1 from cortex.job where id = new.job_id and run_id = new.id) then
+    return new;
+  end if;
   raise exception 'A run opens only with its job: set job.status to RUNNING and job.run_id to its id.'
     using errcode = 'check_violation';
 end $$;

@@ -1,0 +1,122 @@
+"""The demo: a worker is killed with SIGKILL in the middle of a job; another one finishes it; nothing is lost.
+
+Run it with `make demo`. It needs no database server: everything happens in one SQLite file in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from cortex_plane import Context, JobHandle, JobStatus, Plane, Run, Settings
+
+console = Console(highlight=False)
+
+SECTIONS = ["sales", "support", "hiring", "roadmap"]
+
+plane = Plane(settings=Settings(database_url=os.environ.get("CORTEX_DATABASE_URL", "sqlite:///demo.db"), lease_seconds=2.0))
+
+
+@plane.agent("weekly-report")
+async def weekly_report(ctx: Context, week: int) -> str:
+    """Writes a report, slowly enough to be killed in the middle of it."""
+    for number, section in enumerate(SECTIONS, 1):
+        print(f"  attempt {ctx.attempt}: writing section {number} of {len(SECTIONS)}, {section}", flush=True)
+        await asyncio.sleep(0.5)
+    return f"The report of week {week} has {len(SECTIONS)} sections."
+
+
+async def main() -> None:
+    console.print("\n[bold]Cortex Plane[/]: a job outlives its worker\n")
+    job = await weekly_report.submit(week=46)
+    console.print(f"[cyan]1.[/] Submitted job {job.id}\n")
+
+    console.print("[cyan]2.[/] Worker A takes it …")
+    worker = start_worker()
+    await until_running(job)
+    await asyncio.sleep(1.2)
+
+    console.print("\n[cyan]3.[/] … and is [bold red]killed[/] in the middle of it (SIGKILL, as a power cut would)")
+    worker.send_signal(signal.SIGKILL)
+    worker.wait()
+    console.print(f"   The job is still [yellow]{await job.status()}[/]; nobody is working on it.\n")
+
+    console.print("[cyan]4.[/] Worker B notices that A has fallen silent, and takes over …")
+    worker = start_worker()
+    result = await job.result(timeout=45)
+    console.print(f"\n[cyan]5.[/] Result: [green]{result}[/]\n")
+    worker.send_signal(signal.SIGTERM)
+    worker.wait()
+
+    await print_history(job)
+    print_runs(await job.runs())
+    await plane.close()
+    console.print("\nEvery line above comes from the database. Next: read README.md, or try [bold].venv/bin/cortex --help[/]\n")
+
+
+def start_worker() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, __file__, "worker"])
+
+
+async def until_running(job: JobHandle[str]) -> None:
+    while await job.status() is not JobStatus.RUNNING:
+        await asyncio.sleep(0.05)
+
+
+async def print_history(job: JobHandle[str]) -> None:
+    table = Table("when", "from", "to", "because", "by", title="History of the job", title_justify="left", title_style="bold")
+    for entry in await job.history():
+        table.add_row(
+            f"{entry.created_at:%H:%M:%S.%f}"[:-3],
+            entry.previous_status or "",
+            entry.new_status,
+            (entry.metadata or {}).get("wait_reason") or entry.cause,
+            short(entry.actor),
+        )
+    console.print(table)
+
+
+def print_runs(runs: list[Run]) -> None:
+    table = Table("attempt", "worker", "ended", "error", title="Its runs", title_justify="left", title_style="bold")
+    for run in runs:
+        table.add_row(str(run.attempt), short(run.worker_id), run.status, run.error or "")
+    console.print(table)
+
+
+def short(name: str | None) -> str:
+    """The last characters of an id are the ones that differ."""
+    kind, _, rest = (name or "").rpartition(":")
+    return f"{kind} …{rest[-6:]}".strip() if rest else ""
+
+
+async def work() -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, plane.stop_workers)
+    await plane.run_worker()
+    await plane.close()
+
+
+def quiet() -> None:
+    import logging
+
+    import structlog
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+
+
+if __name__ == "__main__":
+    quiet()
+    if sys.argv[1:] == ["worker"]:
+        asyncio.run(work())
+    else:
+        with tempfile.TemporaryDirectory(prefix="cortex-demo-") as folder:
+            os.environ["CORTEX_DATABASE_URL"] = f"sqlite:///{Path(folder) / 'demo.db'}"
+            plane.settings = Settings(database_url=os.environ["CORTEX_DATABASE_URL"], lease_seconds=2.0)
+            asyncio.run(main())
