@@ -31,6 +31,5 @@ async def rescue_runs(store: Store, by: WorkerId, new_id: NewId, random: Random)
         rescued += len(await store.queue.finish(transitions, actor_of(by)))
         for transition in transitions:
             log.info("run_rescued", job_id=transition.job_id, run_id=transition.run_id, job_status=transition.status)
-    if rescued:
-        await store.workers.close_lost()
+    await store.workers.close_lost()
     return rescued

@@ -12,7 +12,7 @@ import structlog
 
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import Claimed
-from cortex_plane.core.outcomes import Done, Interrupted, Outcome
+from cortex_plane.core.outcomes import Done, Failed, Interrupted, Outcome
 from cortex_plane.ports.json_text import encode
 from cortex_plane.runtime.agents import AgentCode
 from cortex_plane.runtime.context import Context
@@ -90,15 +90,19 @@ class Execution:
                 result: Awaitable[Any] = self.agent.handler(self.context, **self.claimed.payload)
                 return await result
             case "thread":
-                call = contextvars.copy_context().run
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(
-                    self._threads, lambda: call(self.agent.handler, self.context, **self.claimed.payload)
-                )
+                context = contextvars.copy_context()
+                return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, self._call_plainly)
+
+    def _call_plainly(self) -> Any:
+        """In a thread. What it raises is turned into an outcome there: not every exception can cross into an event loop."""
+        try:
+            return self.agent.handler(self.context, **self.claimed.payload)
+        except BaseException as error:
+            return failed(error)
 
 
-def _done(result: Any) -> Done:
-    if isinstance(result, Done):
+def _done(result: Any) -> Outcome:
+    if isinstance(result, Done | Failed):
         return result
     return Done(None if result is None else encode(result, "result"))
 

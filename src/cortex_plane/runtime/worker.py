@@ -39,6 +39,7 @@ log = structlog.get_logger()
 LARGEST_CLAIM = 500
 LOOK_FOR_CANCELLED_SECONDS = 0.2
 LAST_WORD_SECONDS = 5.0
+START_ANEW_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +73,15 @@ class Worker:
         self._stopping = asyncio.Event()
         self._nothing_runs = asyncio.Event()
         self._refilling = False
-        self._lease_lost: str | None = None
+        self._lease_lost = asyncio.Event()
         self.duties: list[Duty] = []
 
     async def run(self, *, until_idle: bool = False) -> None:
         """Until `stop()` is called, or with `until_idle` until nothing is ready and nothing runs."""
         try:
-            while not self._stopping.is_set():
-                self._begin()
-                await self._live(until_idle)
-                if until_idle and self._lease_lost is None:
-                    return
+            await self._live(until_idle)
+            while self._lease_lost.is_set() and not self._stopping.is_set():
+                await self._live_again(until_idle)
         finally:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -93,13 +92,20 @@ class Worker:
 
     # -- one life: from registration to a lost lease or an orderly end ---------------------------
 
-    def _begin(self) -> None:
-        self._worker_id = WorkerId(self._new_id())
-        self._outbox = Outbox(self._store, self._clock, actor_of(self._worker_id))
-        self._lease_lost = None
+    async def _live_again(self, until_idle: bool) -> None:
+        """A database that was away long enough to lose the lease may still be away."""
+        try:
+            await self._live(until_idle)
+        except Unavailable as error:
+            log.warning("worker_cannot_start_anew", error=str(error))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), START_ANEW_SECONDS)
 
     async def _live(self, until_idle: bool) -> None:
+        self._worker_id = WorkerId(self._new_id())
+        self._outbox = Outbox(self._store, self._clock, actor_of(self._worker_id))
         await self._store.workers.register(self._registration())
+        self._lease_lost.clear()
         heart = Heartbeat(
             partial(self._store.workers.beat, self._worker_id),
             self._lose_lease,
@@ -113,11 +119,7 @@ class Worker:
         helpers = [asyncio.create_task(work, name=name) for name, work in self._helpers(heart)]
         log.info("worker_started", worker_id=self._worker_id, queues=self._options.queues, agents=sorted(self._agents))
         try:
-            await self._claim_while_live(until_idle)
-            if self._lease_lost is None:
-                await self._leave_in_order()
-            else:
-                await self._stop_everything()
+            await self._work_while_trusted(until_idle)
         finally:
             for helper in helpers:
                 helper.cancel()
@@ -125,6 +127,26 @@ class Worker:
             self._store.signals.unsubscribe(self._wake)
             self._store.signals.unsubscribe(self._cancelled)
             await heart.stop()
+
+    async def _work_while_trusted(self, until_idle: bool) -> None:
+        """Whatever the work waits for, a lost lease ends it at once."""
+        work = asyncio.create_task(self._work(until_idle), name="cortex-work")
+        lost = asyncio.create_task(self._lease_lost.wait())
+        try:
+            await asyncio.wait([work, lost], return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                await work
+            else:
+                work.cancel()
+                await self._stop_everything()
+        finally:
+            for task in (work, lost):
+                task.cancel()
+            await asyncio.gather(work, lost, return_exceptions=True)
+
+    async def _work(self, until_idle: bool) -> None:
+        await self._claim_until_told(until_idle)
+        await self._leave_in_order()
 
     def _registration(self) -> NewWorker:
         options = self._options
@@ -145,15 +167,19 @@ class Worker:
         yield "cortex-canceller", self._end_cancelled_runs()
 
     def _lose_lease(self, why: str) -> None:
+        """Others run these jobs now, or soon will: they are stopped here, and nothing more is written."""
         log.error("lease_lost", worker_id=self._worker_id, why=why, action="Its jobs are stopped; it starts anew.")
-        self._lease_lost = why
-        self._wake.set()
+        self._lease_lost.set()
+        self._backlog.clear()
+        self._outbox.abandon()
+        for execution in list(self._running.values()):
+            execution.end("superseded")
 
     # -- claiming --------------------------------------------------------------------------------
 
-    async def _claim_while_live(self, until_idle: bool) -> None:
+    async def _claim_until_told(self, until_idle: bool) -> None:
         promoted = False
-        while not self._stopping.is_set() and self._lease_lost is None:
+        while not self._stopping.is_set():
             self._wake.clear()
             room = self._room()
             claimed = await self._claim(room) if room > 0 else []
@@ -183,12 +209,11 @@ class Worker:
 
     async def _adopt(self, run_ids: list[RunId]) -> list[Claimed]:
         """The claim may have been committed before its answer was lost; then these runs are ours."""
-        while self._lease_lost is None:
+        while True:
             try:
                 return await self._store.queue.open_runs(self._worker_id, run_ids)
             except Unavailable:
                 await self._clock.sleep(0.2)
-        return []
 
     async def _wait_for_a_reason(self) -> None:
         """A signal, a free slot, the end; or, where no signal can come, a look every now and then."""
@@ -215,7 +240,7 @@ class Worker:
         """From the handler's first line to its last. The slot is free only when the outcome is acknowledged."""
         outcome = await execution.run()
         self._pace.ran(asyncio.get_running_loop().time() - execution.started_at)
-        if outcome is None or self._lease_lost is not None:
+        if outcome is None or self._lease_lost.is_set():
             self._free(execution)
         else:
             self._outbox.post(self._transition(execution.claimed, outcome), partial(self._answered, execution))
@@ -304,17 +329,10 @@ class Worker:
             await self._outbox.finish(self._transition(execution.claimed, Interrupted()))
 
     async def _stop_everything(self) -> None:
-        """The lease is gone: others run these jobs now, or soon will. Nothing more is written."""
-        self._backlog.clear()
-        self._outbox.abandon()
-        for execution in list(self._running.values()):
-            execution.end("superseded")
         await self._all_ended(LAST_WORD_SECONDS)
         self._running.clear()
-        try:
+        with suppress(Unavailable, TimeoutError):  # Its lease runs out by itself.
             await asyncio.wait_for(self._store.workers.give_up(self._worker_id), LAST_WORD_SECONDS)
-        except (Unavailable, TimeoutError):
-            pass  # Its lease runs out by itself.
 
     async def _all_ended(self, seconds: float) -> None:
         if self._running:

@@ -39,5 +39,7 @@ def translate(error: BaseException, where: str) -> CortexError:
             return InvalidInput(f"The database refused it: {error}")
         case asyncpg.IntegrityConstraintViolationError():
             return Conflict(f"The database refused it: {error}")
+        case asyncpg.PostgresError() if not isinstance(error, BROKEN):
+            return Unavailable(f"{where} failed: {type(error).__name__}: {error}")
         case _:
             return Unavailable(f"{where} does not answer: {type(error).__name__}: {error}. Is the server running?")

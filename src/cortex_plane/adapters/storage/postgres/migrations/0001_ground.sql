@@ -566,7 +566,7 @@ create trigger job_deleted after delete on cortex.job
 -- ---------------------------------------------------------------------------
 
 -- Claims the best entries that are ready and that no other claim has locked, as many as run ids are given.
--- A claim looks at one window of candidates after the other, until one of them is free.
+-- One window of candidates after the other is looked at, until enough of them could be locked or none are left.
 create function cortex.claim(_worker uuid, _actor text, _queues text[], _job_types text[], _run_ids uuid[])
 returns table (
   job_id uuid, run_id uuid, job_type text, queue text, tenant_id uuid, payload jsonb, attempt int, retry_count int,
@@ -576,10 +576,13 @@ returns table (
 as $$
 #variable_conflict use_column
 declare
-  _limit constant int := cardinality(_run_ids);
+  _missing int := cardinality(_run_ids);
+  _taken uuid[] := '{}';
   _window uuid[];
-  _last cortex.queue_entry;
-  _taken uuid[];
+  _last_rank int;
+  _last_position bigint;
+  _last_created_at timestamptz;
+  _some_alone boolean := false;
 begin
   -- Held until the claim commits, so that this worker cannot be declared LOST in between.
   perform 1 from cortex.worker where id = _worker and status = 'LIVE' for share;
@@ -587,30 +590,36 @@ begin
     return;
   end if;
   loop
-    select array_agg(c.job_id) into _window from (
-      select e.job_id
+    select array_agg(c.job_id), (array_agg(c.rank))[_missing], (array_agg(c.position))[_missing],
+        (array_agg(c.created_at))[_missing], _some_alone or bool_or(c.alone)
+      into _window, _last_rank, _last_position, _last_created_at, _some_alone
+    from (
+      select e.job_id, e.rank, e.position, e.created_at, e.alone
       from unnest(_queues) as q(name)
       cross join unnest(_job_types) as t(name)
       cross join lateral (
-        select job_id, rank, position, created_at
+        select job_id, rank, position, created_at, alone
         from cortex.queue_entry
         where queue = q.name and job_type = t.name and state = 'ready'
-          and (_last.job_id is null
-            or (rank, position, created_at, job_id) > (_last.rank, _last.position, _last.created_at, _last.job_id))
+          and (_window is null
+            or (rank, position, created_at, job_id) > (_last_rank, _last_position, _last_created_at, _window[cardinality(_window)]))
         order by rank, position, created_at, job_id
-        limit _limit
+        limit _missing
       ) e
       order by e.rank, e.position, e.created_at, e.job_id
-      limit _limit
+      limit _missing
     ) c;
     exit when _window is null;
-    _taken := cortex.lock_entries(_window);
-    exit when _taken is not null or cardinality(_window) < _limit;
-    select * into _last from cortex.queue_entry where job_id = _window[_limit];
-    exit when not found;
+    _taken := _taken || cortex.lock_entries(_window);
+    exit when cardinality(_window) < _missing;
+    _missing := cardinality(_run_ids) - cardinality(_taken);
+    exit when _missing = 0;
   end loop;
-  if _taken is null then
+  if cardinality(_taken) = 0 then
     return;
+  end if;
+  if _some_alone then
+    _taken := cortex.without_company(_taken);
   end if;
   return query
     with claimed as (
@@ -640,24 +649,30 @@ begin
     order by priority desc, position, created_at, id;
 end $$;
 
--- Those of the entries that can be locked, in queue order. An entry that must run alone is never taken with others.
+-- Those of the entries that can be locked, in queue order.
 create function cortex.lock_entries(_window uuid[]) returns uuid[] language plpgsql as $$
 begin
-  return (
-    with locked as materialized (
-      select e.job_id, e.rank, e.position, e.created_at, e.alone
+  return array(
+    select e.job_id
+    from (
+      select c.job_id, c.rank, c.position, c.created_at
       from unnest(_window) as w(job_id)
-      join cortex.queue_entry e on e.job_id = w.job_id
-      where e.state = 'ready'
-      for update of e skip locked
-    ), placed as (
-      select job_id,
-        row_number() over in_order as place,
-        count(*) filter (where alone) over in_order as alone_so_far
-      from locked
-      window in_order as (order by rank, position, created_at, job_id)
-    )
-    select array_agg(job_id order by place) from placed where place = 1 or alone_so_far = 0);
+      join cortex.queue_entry c on c.job_id = w.job_id
+      where c.state = 'ready'
+      for update of c skip locked
+    ) e
+    order by e.rank, e.position, e.created_at, e.job_id);
+end $$;
+
+-- An entry that must run alone is never taken with others: only it, or only those before it.
+create function cortex.without_company(_taken uuid[]) returns uuid[] language plpgsql as $$
+declare
+  _first_alone int := (
+    select min(t.place) from unnest(_taken) with ordinality as t(job_id, place)
+    join cortex.queue_entry e on e.job_id = t.job_id
+    where e.alone);
+begin
+  return _taken[1:coalesce(greatest(_first_alone - 1, 1), cardinality(_taken))];
 end $$;
 
 -- Applies a batch of transitions out of RUNNING, each fenced by its run id. Returns the ids of those that applied.
@@ -762,3 +777,143 @@ begin
   return _id;
 end $$;
 comment on function cortex.add_job is 'Submits one job in the caller''s transaction. The agent must be registered.';
+
+-- ---------------------------------------------------------------------------
+-- What people see who look at the tables
+-- ---------------------------------------------------------------------------
+
+comment on table cortex.migration is 'The numbered migrations that this database has had.';
+comment on column cortex.migration.version is 'Number of the file.';
+comment on column cortex.migration.name is 'Name of the file.';
+comment on column cortex.migration.checksum is 'SHA-256 of its text.';
+comment on column cortex.migration.applied_at is 'When it was applied.';
+
+comment on table cortex.tenant is 'Who owns jobs. The tenant named default always exists.';
+comment on column cortex.tenant.id is 'UUIDv7.';
+comment on column cortex.tenant.name is 'Unique name.';
+comment on column cortex.tenant.created_at is 'When it was added.';
+
+comment on table cortex.agent is 'The kinds of work. A plane or worker that starts writes the agents that it has in code.';
+comment on column cortex.agent.id is 'UUIDv7.';
+comment on column cortex.agent.job_type is 'The name under which jobs ask for this agent.';
+comment on column cortex.agent.skill_config is 'Queue, retry policy, crash policy and limits, as declared in code.';
+comment on column cortex.agent.created_at is 'When it was first seen.';
+comment on column cortex.agent.updated_at is 'When its configuration last changed.';
+
+comment on table cortex.worker is 'Every start of a worker, under an id of its own.';
+comment on column cortex.worker.id is 'UUIDv7, new at every start.';
+comment on column cortex.worker.name is 'Host and process, for people.';
+comment on column cortex.worker.status is 'LIVE until its lease runs out (LOST) or it leaves in order (STOPPED). Never back.';
+comment on column cortex.worker.queues is 'The queues that it reads.';
+comment on column cortex.worker.job_types is 'The agents that it has.';
+comment on column cortex.worker.concurrency is 'How many jobs it runs at a time.';
+comment on column cortex.worker.lease_seconds is 'How long it counts as alive after a heartbeat.';
+comment on column cortex.worker.started_at is 'When it registered.';
+comment on column cortex.worker.heartbeat_at is 'Its last heartbeat.';
+comment on column cortex.worker.lease_until is 'Without a heartbeat by then, any other worker may declare it LOST.';
+comment on column cortex.worker.ended_at is 'When it left, or when the last of its lost runs was rescued.';
+
+comment on table cortex.job is 'Jobs: one piece of work each, permanent, the source of truth.';
+comment on column cortex.job.id is 'UUIDv7, made by the submitter.';
+comment on column cortex.job.tenant_id is 'Who owns it.';
+comment on column cortex.job.agent_id is 'The agent that runs it.';
+comment on column cortex.job.job_type is 'The name of that agent.';
+comment on column cortex.job.queue is 'Where it waits.';
+comment on column cortex.job.status is 'Where it stands; only the thirteen listed transitions pass.';
+comment on column cortex.job.priority is 'Higher runs first.';
+comment on column cortex.job.position is 'Order inside a priority, spaced by 100; lower runs first.';
+comment on column cortex.job.payload is 'The arguments of the handler by name. Never changes.';
+comment on column cortex.job.output is 'What the handler returned.';
+comment on column cortex.job.error is 'Type, message and traceback of the last failure.';
+comment on column cortex.job.error_message is 'Why it FAILED; set exactly then.';
+comment on column cortex.job.checkpoint is 'The full snapshot of its progress.';
+comment on column cortex.job.retry_count is 'Retries spent so far.';
+comment on column cortex.job.max_retries is 'Retries allowed, 0 to 100.';
+comment on column cortex.job.retry_policy is 'A policy for this job alone; null means the agent''s.';
+comment on column cortex.job.attempt is 'Number of the latest run.';
+comment on column cortex.job.crash_count is 'How often a worker died while it ran this job alone.';
+comment on column cortex.job.next_retry_at is 'When it is due again; set exactly in RETRY.';
+comment on column cortex.job.run_at is 'Not before this time.';
+comment on column cortex.job.timeout_seconds is 'A limit for this job alone; null means the agent''s.';
+comment on column cortex.job.wait_reason is 'Why it is in RETRY: retry, worker_lost, interrupted, handed_back, sleep, child.';
+comment on column cortex.job.run_id is 'The open run, the fence of every write; set exactly in RUNNING.';
+comment on column cortex.job.worker_id is 'The worker that owns the open run; null while none does.';
+comment on column cortex.job.claimed_together is 'How many jobs were claimed with it.';
+comment on column cortex.job.approval_token is 'Hash of the token of the open approval; set exactly in WAITING_FOR_APPROVAL.';
+comment on column cortex.job.approval_expires_at is 'When that approval expires; set exactly in WAITING_FOR_APPROVAL.';
+comment on column cortex.job.worker_job_id is 'Soft reference to its queue entry.';
+comment on column cortex.job.job_key is 'Key by which a waiting job is found again.';
+comment on column cortex.job.serial_key is 'Of the jobs with one key at most one runs.';
+comment on column cortex.job.group_id is 'The group that it belongs to.';
+comment on column cortex.job.template_id is 'The template that it was made from.';
+comment on column cortex.job.schedule_id is 'The schedule that fired it.';
+comment on column cortex.job.parent_id is 'The job that called it.';
+comment on column cortex.job.session_id is 'The conversation that started it.';
+comment on column cortex.job.created_by is 'Who submitted it.';
+comment on column cortex.job.retry_of is 'The job that this one retries; unique.';
+comment on column cortex.job.cost_cents is 'What it has cost.';
+comment on column cortex.job.tags is 'Labels, a JSON array of texts.';
+comment on column cortex.job.revision is 'Counted up by every transition.';
+comment on column cortex.job.cause is 'Why the last transition was made.';
+comment on column cortex.job.actor is 'Who or what made it.';
+comment on column cortex.job.note is 'Details of it, copied into the history.';
+comment on column cortex.job.created_at is 'When it was submitted.';
+comment on column cortex.job.queued_at is 'When it entered the queue.';
+comment on column cortex.job.started_at is 'When it first ran.';
+comment on column cortex.job.updated_at is 'When it last changed.';
+comment on column cortex.job.finished_at is 'When it ended; set exactly in terminal states.';
+
+comment on table cortex.job_run is 'Runs: one execution of a job by one worker. Written by the triggers of job; closed for good.';
+comment on column cortex.job_run.id is 'The run id, the fence.';
+comment on column cortex.job_run.job_id is 'Its job.';
+comment on column cortex.job_run.attempt is 'Its number among the runs of the job.';
+comment on column cortex.job_run.worker_id is 'The worker that owns it; null while none does.';
+comment on column cortex.job_run.claimed_together is 'How many jobs were claimed with it; a crash counts against a job only when 1.';
+comment on column cortex.job_run.tenant_id is 'Tenant of the job.';
+comment on column cortex.job_run.serial_key is 'Serial key of the job.';
+comment on column cortex.job_run.template_id is 'Template that was used.';
+comment on column cortex.job_run.params_snapshot is 'The payload that it ran with.';
+comment on column cortex.job_run.status is 'RUNNING while open.';
+comment on column cortex.job_run.started_at is 'When it opened.';
+comment on column cortex.job_run.finished_at is 'When it closed.';
+comment on column cortex.job_run.exit_code is 'Exit code of a command.';
+comment on column cortex.job_run.error is 'Why it failed.';
+comment on column cortex.job_run.artifacts is 'Files that it produced.';
+comment on column cortex.job_run.log_path is 'Where its output is.';
+comment on column cortex.job_run.closed_by is 'Who closed it.';
+
+comment on table cortex.job_history is 'Every transition of every job. Written by triggers, never changed.';
+comment on column cortex.job_history.id is 'Derived from job and revision.';
+comment on column cortex.job_history.job_id is 'Its job.';
+comment on column cortex.job_history.revision is 'Its place in the history of the job.';
+comment on column cortex.job_history.previous_status is 'Null for the first.';
+comment on column cortex.job_history.new_status is 'What the job became.';
+comment on column cortex.job_history.cause is 'Why: submit, claim, complete, fail, cancel, rescue, …; sql for raw SQL.';
+comment on column cortex.job_history.actor is 'Who or what did it.';
+comment on column cortex.job_history.run_id is 'The run that it opened or closed.';
+comment on column cortex.job_history.metadata is 'Details. Never a token or secret.';
+comment on column cortex.job_history.created_at is 'When.';
+
+comment on table cortex.queue_entry is 'Jobs that wait for a worker. Written by the triggers of job, deleted by the claim.';
+comment on column cortex.queue_entry.id is 'What job.worker_job_id refers to.';
+comment on column cortex.queue_entry.job_id is 'Its job.';
+comment on column cortex.queue_entry.tenant_id is 'Tenant of the job.';
+comment on column cortex.queue_entry.queue is 'Its queue.';
+comment on column cortex.queue_entry.job_type is 'Its agent.';
+comment on column cortex.queue_entry.state is 'ready, later (not due yet) or blocked (by its serial key).';
+comment on column cortex.queue_entry.rank is 'The priority, negated, so that everything sorts upwards.';
+comment on column cortex.queue_entry.position is 'Copy of the job''s.';
+comment on column cortex.queue_entry.created_at is 'Copy of the job''s.';
+comment on column cortex.queue_entry.due_at is 'When it is due.';
+comment on column cortex.queue_entry.serial_key is 'Copy of the job''s.';
+comment on column cortex.queue_entry.alone is 'Claim it with no other: it may have killed its worker.';
+
+comment on table cortex.audit_log is 'Who did what to which object. Never changed.';
+comment on column cortex.audit_log.id is 'UUIDv7.';
+comment on column cortex.audit_log.at is 'When.';
+comment on column cortex.audit_log.tenant_id is 'Whose object.';
+comment on column cortex.audit_log.actor is 'Who.';
+comment on column cortex.audit_log.action is 'What, in capitals.';
+comment on column cortex.audit_log.object_type is 'Kind of object.';
+comment on column cortex.audit_log.object_id is 'Which one.';
+comment on column cortex.audit_log.details is 'More about it.';

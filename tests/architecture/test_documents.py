@@ -1,0 +1,63 @@
+"""What is written down is true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cortex_plane.adapters.storage.postgres.schema import FOLDER as POSTGRES
+from cortex_plane.adapters.storage.sqlite.schema import FOLDER as SQLITE
+from cortex_plane.core.states import TRANSITIONS, JobStatus, mermaid
+
+ROOT = Path(__file__).parents[2]
+ONE_SCREEN = 60
+
+
+def test_the_diagram_in_the_architecture_is_the_table_in_core() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+
+    shown = text.partition("<!-- states:begin -->\n```mermaid\n")[2].partition("\n```\n<!-- states:end -->")[0]
+
+    assert shown == mermaid()
+
+
+@pytest.mark.parametrize("folder", [POSTGRES, SQLITE], ids=["postgres", "sqlite"])
+def test_the_transition_trigger_lists_exactly_the_transitions_of_core(folder: Path) -> None:
+    sql = (folder / "0001_ground.sql").read_text()
+    trigger = sql.partition("create trigger job_transition")[2].partition("begin" if folder == SQLITE else "execute")[0]
+    allowed: set[tuple[str, str]] = set()
+    for before, rest in re.findall(r"old\.status = '(\w+)'\s+and \(([^)]*)\)", trigger):
+        allowed |= {(before, after) for after in re.findall(r"new\.status = '(\w+)'", rest)}
+
+    assert allowed == {(before, after) for before in JobStatus for after in TRANSITIONS[before]}
+
+
+def test_the_readme_fits_on_one_screen_and_names_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text()
+
+    assert len(text.splitlines()) <= ONE_SCREEN
+    assert "make demo" in text
+    assert "make test" in text
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("requirements*.lock")), ids=lambda path: path.name)
+def test_locks_are_hashed_and_name_no_host(path: Path) -> None:
+    text = path.read_text()
+
+    assert "://" not in text
+    assert "--hash=sha256:" in text
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+    broken = [
+        f"{document.relative_to(ROOT)}: {target}"
+        for document in documents
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text())
+        if "://" not in target and not (document.parent / target).exists()
+    ]
+
+    assert broken == []

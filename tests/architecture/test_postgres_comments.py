@@ -1,0 +1,46 @@
+"""People query the tables: each table and each column says what it is."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+UNCOMMENTED = """
+select c.relname || coalesce('.' || a.attname, '')
+from pg_class c
+left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+where c.relnamespace = 'cortex'::regnamespace and c.relkind = 'r'
+  and (col_description(c.oid, a.attnum) is null or obj_description(c.oid, 'pg_class') is null)
+"""
+
+
+async def test_every_table_and_column_has_a_comment(postgres_url: str) -> None:
+    connection = await asyncpg.connect(postgres_url)
+
+    missing = [row[0] for row in await connection.fetch(UNCOMMENTED)]
+    await connection.close()
+
+    assert missing == []
+
+
+async def test_both_stores_have_the_same_tables_and_columns(postgres_url: str, tmp_path: object) -> None:
+    from pathlib import Path
+
+    from cortex_plane.adapters.storage.sqlite.connection import connect
+    from cortex_plane.adapters.storage.sqlite.schema import FOLDER
+
+    connection = await asyncpg.connect(postgres_url)
+    rows = await connection.fetch("select table_name, column_name from information_schema.columns where table_schema = 'cortex'")
+    await connection.close()
+    postgres = {(row[0], row[1]) for row in rows}
+
+    lite = connect(Path(str(tmp_path)) / "x.db", for_writing=True)
+    lite.execute((FOLDER / "0001_ground.sql").read_text())
+    tables = [str(row[0]) for row in lite.execute("select name from sqlite_master where type = 'table'").fetchall()]
+    sqlite = {(table, str(row[1])) for table in tables for row in lite.execute(f"pragma table_xinfo({table})").fetchall()}
+    lite.close()
+
+    only_sqlite = {("counter", "name"), ("counter", "value")}  # What sequences are elsewhere.
+    assert postgres == sqlite - only_sqlite
