@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import isfinite
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -56,7 +57,7 @@ def load_settings(
     values = {
         **_from_file(file or Path(FILE), problems),
         **_from_environment(environment, problems),
-        **{name: value for name, value in (arguments or {}).items() if value is not None},
+        **_from_arguments(arguments or {}, problems),
     }
     values = {name: _converted(name, value, problems) for name, value in values.items()}
     _check(values, problems)
@@ -90,27 +91,37 @@ def _from_environment(environment: Mapping[str, str], problems: list[str]) -> di
     return {known[name]: value for name, value in environment.items() if name in known and value != ""}
 
 
+def _from_arguments(arguments: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    given = {name: value for name, value in arguments.items() if value is not None}
+    problems += [f"{name} is not a setting.{did_you_mean(name, _names())}" for name in given if name not in _names()]
+    return {name: value for name, value in given.items() if name in _names()}
+
+
 def _converted(name: str, value: Any, problems: list[str]) -> Any:
     kind = get_type_hints(Settings)[name]
-    try:
-        if kind is bool and isinstance(value, str):
-            return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[value.lower()]
+    if type(value) is kind or (kind is float and type(value) is int):
         return kind(value)
-    except (ValueError, TypeError, KeyError):
-        problems.append(f"{name} must be {_A_KIND[kind]}, not {value!r}.")
-        return value
+    try:
+        if isinstance(value, str):
+            return _BOOLEANS[value.lower()] if kind is bool else kind(value)
+    except (ValueError, KeyError):
+        pass
+    problems.append(f"{name} must be {_A_KIND[kind]}, not {value!r}.")
+    return None
 
 
 _A_KIND = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 def _check(values: dict[str, Any], problems: list[str]) -> None:
     for name in ("concurrency", "lease_seconds", "blocked_limit_seconds", "payload_limit_bytes"):
         value = values.get(name)
-        if isinstance(value, int | float) and value <= 0:
+        if value is not None and not (isfinite(value) and value > 0):
             problems.append(f"{name} must be more than 0, not {value}.")
-    if isinstance(values.get("grace_seconds"), float) and values["grace_seconds"] < 0:
-        problems.append(f"grace_seconds must be 0 or more, not {values['grace_seconds']}.")
+    grace = values.get("grace_seconds")
+    if grace is not None and not (isfinite(grace) and grace >= 0):
+        problems.append(f"grace_seconds must be 0 or more, not {grace}.")
     level = values.get("log_level", "info")
     if level not in ("debug", "info", "warning", "error"):
         problems.append(f"log_level must be debug, info, warning or error, not {level!r}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import isfinite, log
+from math import exp, isfinite, log
 from typing import Any, Literal, Self
 
 from cortex_plane.core.errors import InvalidInput
@@ -13,6 +13,13 @@ CRASH_LIMIT = 3
 
 RetryMode = Literal["in_place", "chain"]
 CrashPolicy = Literal["resume", "fail"]
+
+
+def _is_number(value: object) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    except OverflowError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +32,26 @@ class Backoff:
     jitter: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("base_seconds", "max_seconds"):
+        for name, least in (("base_seconds", 0), ("max_seconds", 0), ("multiplier", 1)):
             value = getattr(self, name)
-            if not (isfinite(value) and value >= 0):
-                raise InvalidInput(f"backoff.{name} must be zero or a positive number, not {value}.", field=f"backoff.{name}")
-        if not (isfinite(self.multiplier) and self.multiplier >= 1):
-            raise InvalidInput(f"backoff.multiplier must be 1 or more, not {self.multiplier}.", field="backoff.multiplier")
+            if not (_is_number(value) and value >= least):
+                raise InvalidInput(
+                    f"backoff.{name} must be a number of {least} or more, not {value!r:.60}.", field=f"backoff.{name}"
+                )
 
     def ceiling_seconds(self, retry_count: int) -> float:
         """The longest delay before retry `retry_count`; no n overflows it."""
-        if self.base_seconds <= 0:
+        try:
+            return min(self.max_seconds, self.base_seconds * self.multiplier**retry_count)
+        except OverflowError:
+            return self._ceiling_by_logarithm(retry_count)
+
+    def _ceiling_by_logarithm(self, retry_count: int) -> float:
+        """For factors beyond what a float holds."""
+        if self.base_seconds == 0 or self.max_seconds == 0:
             return 0.0
-        if self.multiplier > 1 and retry_count * log(self.multiplier) > log(max(self.max_seconds, 1e-9) / self.base_seconds):
-            return self.max_seconds
-        return min(self.max_seconds, self.base_seconds * self.multiplier**retry_count)
+        exponent = log(self.base_seconds) + retry_count * log(self.multiplier)
+        return self.max_seconds if exponent >= log(self.max_seconds) else min(self.max_seconds, exp(exponent))
 
     def delay_seconds(self, retry_count: int, chance: float) -> float:
         """`chance` is a random number from 0 to 1."""

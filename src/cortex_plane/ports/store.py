@@ -88,6 +88,9 @@ class Queue(Protocol):
     async def promote_due(self, limit: int) -> int:
         """Makes ready what has fallen due; returns how many."""
 
+    async def settle_stuck_keys(self) -> None:
+        """Frees serial keys that nobody holds though jobs wait for them."""
+
     async def next_due_in(self) -> float | None:
         """Seconds until the next entry falls due, negative when it has."""
 

@@ -35,4 +35,5 @@ class Rescuer:
         if self._settled():
             await declare_lost(self._store, self._worker_id)
         await rescue_runs(self._store, self._worker_id, self._new_id, self._random)
+        await self._store.queue.settle_stuck_keys()
         return self._rest_seconds

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 from cortex_plane.adapters.storage import rows
-from cortex_plane.adapters.storage.database import Database
+from cortex_plane.adapters.storage.database import Database, Row
 from cortex_plane.core.jobs import Claimed, JobId, RunId, WorkerId
 from cortex_plane.core.outcomes import BrokenJob, Checkpoint, Transition
 from cortex_plane.core.workers import actor_of
 from cortex_plane.ports.json_text import dumps, embedded
+
+Letter = TypeVar("Letter", Checkpoint, Transition)
 
 
 class SqlQueue:
@@ -25,8 +27,8 @@ class SqlQueue:
             "queue/claim",
             worker_id=worker_id,
             actor=actor_of(worker_id),
-            queues=array(queues),
-            job_types=array(job_types),
+            queues=array(dict.fromkeys(queues)),  # Naming one twice means it once.
+            job_types=array(dict.fromkeys(job_types)),
             run_ids=array(run_ids),
         )
         taken = [rows.claimed(row) for row in found]
@@ -39,17 +41,18 @@ class SqlQueue:
         return [rows.claimed(row) for row in found]
 
     async def finish(self, transitions: Sequence[Transition], actor: str) -> set[RunId]:
-        # Sorted, so that two batches lock their jobs in the same order.
-        in_order = sorted(transitions, key=lambda transition: transition.job_id)
-        batch = dumps([_as_json(transition) for transition in in_order])
-        applied = {str(row["id"]) for row in await self._database.write("runs/finish", actor=actor, batch=batch)}
-        return {transition.run_id for transition in in_order if transition.job_id in applied}
+        applied: set[RunId] = set()
+        for batch in one_for_each_job(transitions):
+            document = dumps([_as_json(transition) for transition in batch])
+            applied |= _applied(batch, await self._database.write("runs/finish", actor=actor, batch=document))
+        return applied
 
     async def save_checkpoints(self, checkpoints: Sequence[Checkpoint]) -> set[RunId]:
-        in_order = sorted(checkpoints, key=lambda checkpoint: checkpoint.job_id)
-        batch = dumps([{"job_id": c.job_id, "run_id": c.run_id, "checkpoint": embedded(c.document)} for c in in_order])
-        applied = {str(row["id"]) for row in await self._database.write("runs/checkpoint", batch=batch)}
-        return {checkpoint.run_id for checkpoint in in_order if checkpoint.job_id in applied}
+        applied: set[RunId] = set()
+        for batch in one_for_each_job(checkpoints):
+            document = dumps([{"job_id": c.job_id, "run_id": c.run_id, "checkpoint": embedded(c.document)} for c in batch])
+            applied |= _applied(batch, await self._database.write("runs/checkpoint", batch=document))
+        return applied
 
     async def closed_runs(self, runs: Sequence[tuple[JobId, RunId]]) -> dict[RunId, str | None]:
         found = await self._database.read(
@@ -68,6 +71,9 @@ class SqlQueue:
     async def promote_due(self, limit: int) -> int:
         return sum(row["promoted"] for row in await self._database.write("queue/promote_due", limit=limit))
 
+    async def settle_stuck_keys(self) -> None:
+        await self._database.write("queue/settle_stuck")
+
     async def next_due_in(self) -> float | None:
         found = await self._database.read("queue/next_due")
         return float(found[0]["seconds"]) if found else None
@@ -77,6 +83,24 @@ class SqlQueue:
         for row in await self._database.read("queue/depths"):
             depths.setdefault(row["queue"], {})[row["state"]] = row["entries"]
         return depths
+
+
+def one_for_each_job(letters: Sequence[Letter]) -> Iterator[list[Letter]]:
+    """Batches in which no job stands twice, sorted, so that two batches lock their jobs in the same order.
+
+    An answer names jobs. A superseded run and its successor in one batch would both be taken for applied."""
+    rest = list(letters)
+    while rest:
+        first: dict[JobId, Letter] = {}
+        for letter in rest:
+            first.setdefault(letter.job_id, letter)
+        yield [first[job_id] for job_id in sorted(first)]
+        rest = [letter for letter in rest if first[letter.job_id] is not letter]
+
+
+def _applied(batch: Sequence[Letter], found: Sequence[Row]) -> set[RunId]:
+    jobs = {str(row["id"]) for row in found}
+    return {letter.run_id for letter in batch if letter.job_id in jobs}
 
 
 def _as_json(transition: Transition) -> dict[str, Any]:

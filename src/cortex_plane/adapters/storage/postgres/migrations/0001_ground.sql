@@ -22,6 +22,13 @@ comment on function cortex.now() is 'The time by which the plane decides. Replac
 create function cortex.instant(_microseconds bigint) returns timestamptz language sql immutable parallel safe strict
 as $$ select timestamptz 'epoch' + _microseconds * interval '1 microsecond' $$;
 
+create function cortex.iso(_at timestamptz) returns text language sql stable parallel safe strict
+as $$
+  select to_char(_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS')
+    || case when extract(microseconds from _at)::bigint % 1000000 <> 0 then to_char(_at at time zone 'UTC', '.US') else '' end
+    || '+00:00'
+$$;
+
 create function cortex.uuid7() returns uuid language sql volatile parallel safe
 as $$
   select encode(
@@ -229,7 +236,8 @@ create unique index queue_entry_one_ready_for_each_key on cortex.queue_entry (te
   where serial_key is not null and state = 'ready';
 
 create table cortex.audit_log (
-  id uuid primary key default cortex.uuid7(),
+  seq bigint generated always as identity primary key,
+  id uuid not null default cortex.uuid7(),
   at timestamptz not null default cortex.now(),
   tenant_id uuid,
   actor text,
@@ -332,6 +340,14 @@ create trigger run_write_once before update on cortex.job_run
   for each row when (old.status <> 'RUNNING')
   execute function cortex.refuse_closed_run();
 
+create function cortex.refuse_closing_by_hand() returns trigger language plpgsql as $$
+begin
+  raise exception 'Run % closes only with its job: change job.status.', old.id using errcode = 'check_violation';
+end $$;
+create trigger run_closed_by_hand before update of status on cortex.job_run
+  for each row when (old.status = 'RUNNING' and new.status <> old.status and pg_trigger_depth() = 0)
+  execute function cortex.refuse_closing_by_hand();
+
 create function cortex.refuse_loose_run() returns trigger language plpgsql as $$
 begin
   if exists (select 1 from cortex.job where id = new.job_id and run_id = new.id) then
@@ -359,14 +375,19 @@ as $$
 declare
   _key record;
 begin
-  -- Locks are taken on 1024 stripes, so that ten thousand keys need no more locks than that.
+  perform cortex.lock_serial_keys(_tenants, _keys);
+  for _key in select distinct tenant, key from unnest(_tenants, _keys) as k(tenant, key) loop
+    perform cortex.settle_serial_key(_key.tenant, _key.key);
+  end loop;
+end $$;
+
+-- In sorted order, on 1024 stripes: ten thousand keys need no more locks than that.
+create function cortex.lock_serial_keys(_tenants uuid[], _keys text[]) returns void language plpgsql as $$
+begin
   perform pg_advisory_xact_lock(1129270867, stripe) from (
     select distinct mod(hashtext(tenant::text || key), 1024) as stripe
     from unnest(_tenants, _keys) as k(tenant, key)
     order by 1) s;
-  for _key in select distinct tenant, key from unnest(_tenants, _keys) as k(tenant, key) loop
-    perform cortex.settle_serial_key(_key.tenant, _key.key);
-  end loop;
 end $$;
 
 create function cortex.settle_serial_key(_tenant uuid, _key text) returns void language plpgsql as $$
@@ -388,7 +409,8 @@ begin
   end if;
   select * into _first from cortex.queue_entry
     where tenant_id = _tenant and serial_key = _key and state <> 'later'
-    order by rank, position, created_at, job_id limit 1;
+    order by rank, position, created_at, job_id limit 1
+    for update skip locked;
   if _first.job_id is null or _first.job_id = _ready.job_id then
     return;
   end if;
@@ -465,7 +487,7 @@ begin
   ), closed as (
     update cortex.job_run r
     set finished_at = c.updated_at,
-      error = c.error ->> 'message',
+      error = case when c.status = 'FAILED' or c.status = 'RETRY' then c.error ->> 'message' end,
       closed_by = coalesce(c.actor, c.cause),
       exit_code = (c.note -> 'run' ->> 'exit_code')::int,
       log_path = c.note -> 'run' ->> 'log_path',
@@ -505,13 +527,19 @@ begin
     case
       when status = 'FAILED' then coalesce(note, '{}') || jsonb_build_object('error_message', error_message)
       when status = 'RETRY' then coalesce(note, '{}') || jsonb_build_object(
-        'retry_count', retry_count, 'next_retry_at', next_retry_at, 'wait_reason', wait_reason)
+        'retry_count', retry_count, 'next_retry_at', cortex.iso(next_retry_at), 'wait_reason', wait_reason)
       else note
     end,
     updated_at
   from changed
   where (select count(*) from told) >= 0;
 
+  if _keyed then
+    -- Before a chained retry takes some of them: all locks of a transaction in one order.
+    perform cortex.lock_serial_keys(array_agg(n.tenant_id), array_agg(n.serial_key))
+      from new_job n join old_job o using (id)
+      where n.serial_key is not null and n.status <> o.status and n.status <> 'RUNNING';
+  end if;
   if _failed then
     perform cortex.record_exhausted(array_agg(n.id)) from new_job n join old_job o using (id)
       where n.status = 'FAILED' and o.status <> 'FAILED' and n.note ->> 'exhausted' = 'true';
@@ -555,6 +583,8 @@ begin
   delete from cortex.job_history where job_id in (select id from old_job);
   delete from cortex.job_run where job_id in (select id from old_job);
   delete from cortex.queue_entry where job_id in (select id from old_job);
+  perform cortex.settle_serial_keys(array_agg(tenant_id), array_agg(serial_key))
+    from old_job where serial_key is not null having count(*) > 0;
   return null;
 end $$;
 create trigger job_deleted after delete on cortex.job
@@ -909,6 +939,7 @@ comment on column cortex.queue_entry.serial_key is 'Copy of the job''s.';
 comment on column cortex.queue_entry.alone is 'Claim it with no other: it may have killed its worker.';
 
 comment on table cortex.audit_log is 'Who did what to which object. Never changed.';
+comment on column cortex.audit_log.seq is 'The order in which entries were written.';
 comment on column cortex.audit_log.id is 'UUIDv7.';
 comment on column cortex.audit_log.at is 'When.';
 comment on column cortex.audit_log.tenant_id is 'Whose object.';

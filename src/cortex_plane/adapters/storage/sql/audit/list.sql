@@ -2,4 +2,4 @@
 select at, actor, action, object_type, object_id, details
 from cortex.audit_log
 where object_id = :object_id
-order by at, id;
+order by seq;

@@ -11,5 +11,5 @@ select :new_id, id, 'retry', :actor,
 from cortex.job
 where id = :id
   and status in ('COMPLETED', 'FAILED', 'CANCELLED')
-on conflict (retry_of) where retry_of is not null do nothing
+  and not exists (select 1 from cortex.job r where r.retry_of = :id)
 returning id;

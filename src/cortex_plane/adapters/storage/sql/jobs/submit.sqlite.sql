@@ -7,10 +7,9 @@ select value ->> 'id', value ->> 'tenant_id', value ->> 'agent_id', value ->> 'j
   value -> 'payload', value ->> 'priority',
   (select c.value from cortex.counter c where name = 'position') + 100 * (key + 1),
   value ->> 'max_retries', nullif(value -> 'retry_policy', 'null'),
-  coalesce(value ->> 'run_at', :now + cast(1000000 * (value ->> 'delay_seconds') as integer)),
+  coalesce(value ->> 'run_at', :now + cast(round(1000000 * (value ->> 'delay_seconds')) as integer)),
   value ->> 'timeout_seconds', value ->> 'job_key', value ->> 'serial_key', value -> 'tags', value ->> 'created_by',
   (select c.value from cortex.counter c where name = 'queue_entry') + key + 1,
   'submit', value ->> 'created_by', :now, :now, :now
 from json_each(:jobs)
-where true
-on conflict (id) do nothing;
+where not exists (select 1 from cortex.job j where j.id = value ->> 'id');

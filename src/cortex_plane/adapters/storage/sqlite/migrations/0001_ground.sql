@@ -65,13 +65,13 @@ create table job (
   priority integer not null default 0 check (priority between -1000000 and 1000000),
   position integer not null,
   payload text not null default '{}' check (json_valid(payload)),
-  output text check (json_valid(output)),
-  error text check (json_valid(error)),
+  output text check (output is null or json_valid(output)),
+  error text check (error is null or json_valid(error)),
   error_message text,
-  checkpoint text check (json_valid(checkpoint)),
+  checkpoint text check (checkpoint is null or json_valid(checkpoint)),
   retry_count integer not null default 0,
   max_retries integer not null default 3 check (max_retries between 0 and 100),
-  retry_policy text check (json_valid(retry_policy)),
+  retry_policy text check (retry_policy is null or json_valid(retry_policy)),
   attempt integer not null default 0 check (attempt >= 0),
   crash_count integer not null default 0 check (crash_count >= 0),
   next_retry_at integer,
@@ -98,7 +98,7 @@ create table job (
   revision integer not null default 1,
   cause text not null default 'sql',
   actor text,
-  note text check (json_valid(note)),
+  note text check (note is null or json_valid(note)),
   created_at integer not null,
   queued_at integer not null,
   started_at integer,
@@ -186,7 +186,8 @@ create unique index queue_entry_one_ready_for_each_key on queue_entry (tenant_id
   where serial_key is not null and state = 'ready';
 
 create table audit_log (
-  id text primary key,
+  seq integer primary key,
+  id text not null unique,
   at integer not null,
   tenant_id text,
   actor text,
@@ -216,6 +217,28 @@ begin
 end;
 
 -- raise() takes no expressions before SQLite 3.47, so each refused pair of states has its own text.
+-- `replace` deletes a row without asking the delete triggers; nothing permanent may be replaced.
+create trigger job_no_replace before insert on job
+when exists (select 1 from job where id = new.id or retry_of = new.retry_of)
+begin
+  select raise(abort, 'There is such a job already; a job is never replaced.');
+end;
+create trigger run_no_replace before insert on job_run
+when exists (select 1 from job_run where job_id = new.job_id and id = new.id)
+begin
+  select raise(abort, 'There is such a run already; a run is never replaced.');
+end;
+create trigger history_no_replace before insert on job_history
+when exists (select 1 from job_history where job_id = new.job_id and revision = new.revision)
+begin
+  select raise(abort, 'Rows of job_history are never changed or deleted.');
+end;
+create trigger audit_no_replace before insert on audit_log
+when exists (select 1 from audit_log where id = new.id or seq = new.seq)
+begin
+  select raise(abort, 'Rows of audit_log are never changed or deleted.');
+end;
+
 create trigger job_transition before update of status on job
 when new.status <> old.status and not (
     (old.status = 'PENDING' and (new.status = 'RUNNING' or new.status = 'CANCELLED')) or
@@ -298,6 +321,12 @@ create trigger run_write_once before update on job_run
 when old.status <> 'RUNNING'
 begin
   select raise(abort, 'A closed run never changes.');
+end;
+create trigger run_closed_by_hand before update of status on job_run
+when old.status = 'RUNNING' and new.status <> 'RUNNING'
+  and exists (select 1 from job where id = old.job_id and run_id = old.id)
+begin
+  select raise(abort, 'A run closes only with its job: change job.status.');
 end;
 create trigger run_no_insert before insert on job_run
 when not exists (select 1 from job where id = new.job_id and run_id = new.id)
@@ -383,11 +412,18 @@ begin
     coalesce(new.run_id, old.run_id),
     case
       when new.status = 'FAILED' then
-        json_patch(coalesce(new.note, '{}'), json_object('error_message', new.error_message))
+        json_patch(
+          iif(new.note is null or new.revision = old.revision, '{}', new.note),
+          json_object('error_message', new.error_message))
       when new.status = 'RETRY' then
-        json_patch(coalesce(new.note, '{}'), json_object(
-          'retry_count', new.retry_count, 'next_retry_at', new.next_retry_at, 'wait_reason', new.wait_reason))
-      else new.note
+        json_patch(
+          iif(new.note is null or new.revision = old.revision, '{}', new.note),
+          json_object(
+            'retry_count', new.retry_count,
+            'wait_reason', new.wait_reason,
+            'next_retry_at', strftime('%Y-%m-%dT%H:%M:%S', new.next_retry_at / 1000000, 'unixepoch')
+              || iif(new.next_retry_at % 1000000, printf('.%06d', new.next_retry_at % 1000000), '') || '+00:00'))
+      when new.revision <> old.revision then new.note
     end,
     new.updated_at);
 end;
@@ -420,11 +456,11 @@ when old.status = 'RUNNING' and new.status <> 'RUNNING'
 begin
   update job_run
   set finished_at = new.updated_at,
-    error = json_extract(new.error, '$.message'),
-    closed_by = coalesce(new.actor, new.cause),
-    exit_code = json_extract(new.note, '$.run.exit_code'),
-    log_path = json_extract(new.note, '$.run.log_path'),
-    artifacts = coalesce(json_extract(new.note, '$.run.artifacts'), artifacts),
+    error = iif(new.status = 'FAILED' or new.status = 'RETRY', json_extract(new.error, '$.message'), null),
+    closed_by = iif(new.revision = old.revision, 'sql', coalesce(new.actor, new.cause)),
+    exit_code = iif(new.revision = old.revision, null, json_extract(new.note, '$.run.exit_code')),
+    log_path = iif(new.revision = old.revision, null, json_extract(new.note, '$.run.log_path')),
+    artifacts = iif(new.revision = old.revision, artifacts, coalesce(json_extract(new.note, '$.run.artifacts'), artifacts)),
     status = case
       when new.status = 'COMPLETED' then 'COMPLETED'
       when new.status = 'CANCELLED' then 'CANCELLED'
@@ -455,7 +491,7 @@ begin
 end;
 
 create trigger job_exhausted after update of status on job
-when new.status = 'FAILED' and old.status <> 'FAILED' and json_extract(new.note, '$.exhausted')
+when new.status = 'FAILED' and old.status <> 'FAILED' and new.revision <> old.revision and json_extract(new.note, '$.exhausted')
 begin
   insert into audit_log (id, at, tenant_id, actor, action, object_type, object_id, details)
   values (printf('%08x-%04x-4%03x-%04x-%012x', random() & 0xffffffff, random() & 0xffff, random() & 0xfff,
@@ -466,17 +502,28 @@ end;
 
 -- The retry of a job that ended: a new job with the same work, linked by retry_of, at most one for each.
 create trigger job_chained after update of status on job
-when new.status = 'FAILED' and old.status <> 'FAILED' and json_extract(new.note, '$.retry_as') is not null
+when new.status = 'FAILED' and old.status <> 'FAILED' and new.revision <> old.revision
+  and json_extract(new.note, '$.retry_as') is not null
 begin
-  insert or ignore into job
+  insert into job
     (id, tenant_id, agent_id, job_type, queue, priority, position, payload, retry_count, max_retries, retry_policy, run_at,
      timeout_seconds, serial_key, group_id, template_id, schedule_id, parent_id, session_id, created_by, retry_of, tags,
      worker_job_id, cause, actor, created_at, queued_at, updated_at)
-  values (json_extract(new.note, '$.retry_as'), new.tenant_id, new.agent_id, new.job_type, new.queue, new.priority,
+  select json_extract(new.note, '$.retry_as'), new.tenant_id, new.agent_id, new.job_type, new.queue, new.priority,
     (select value + 100 from counter where name = 'position'), new.payload, new.retry_count + 1, new.max_retries,
     new.retry_policy,
-    new.updated_at + cast(json_extract(new.note, '$.retry_delay_seconds') * 1000000 as integer),
+    new.updated_at + cast(round(1000000 * json_extract(new.note, '$.retry_delay_seconds')) as integer),
     new.timeout_seconds, new.serial_key, new.group_id, new.template_id, new.schedule_id, new.parent_id, new.session_id,
     new.created_by, new.id, new.tags, (select value + 1 from counter where name = 'queue_entry'), 'retry', new.actor,
-    new.updated_at, new.updated_at, new.updated_at);
+    new.updated_at, new.updated_at, new.updated_at
+  where not exists (select 1 from job where retry_of = new.id);
+end;
+
+-- Also for clients that do not switch foreign keys on.
+create trigger job_deleted after delete on job
+begin
+  delete from job_history where job_id = old.id;
+  delete from job_run where job_id = old.id;
+  delete from queue_entry where job_id = old.id;
+  insert into key_to_settle select old.tenant_id, old.serial_key where old.serial_key is not null;
 end;

@@ -1,0 +1,36 @@
+"""What `cortex` and `cortex --help` print. Plain text, because it must appear before a library could be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import TextIO
+
+from cortex_plane.adapters.cli.style import painted
+
+HEADINGS = {"worker": "Work", "jobs": "Jobs", "db": "Care", "doctor": "Care"}
+
+FIRST_STEPS = """\
+  cortex worker examples/hello.py               in one terminal
+  cortex jobs submit greet name=Ada --wait      in another
+  cortex jobs submit --help                     every command explains itself"""
+
+NOTES = """\
+The data is in sqlite:///cortex.db, or where --database-url, CORTEX_DATABASE_URL or cortex.toml says.
+Exit codes: 0 done, 1 unexpected, 2 wrong input, 3 not found, 4 conflict, 5 unavailable, 6 denied,
+7 the job failed or was cancelled, 130 interrupted."""
+
+
+def front_page(sentences: Mapping[str, str], stream: TextIO) -> str:
+    width = max(len(path) for path in sentences)
+
+    def heading(text: str) -> str:
+        return painted(text, "bold", stream)
+
+    lines = [f"{heading('Cortex Plane')}: durable agent work, on one SQLite file or on PostgreSQL.", ""]
+    lines += [f"{heading('Usage:')} cortex COMMAND [OPTIONS]", ""]
+    for title, paths in groupby(sentences, key=lambda path: HEADINGS[path.split()[0]]):
+        lines += [heading(title)]
+        lines += [f"  {painted(path.ljust(width), 'cyan', stream)}  {sentences[path]}" for path in paths]
+        lines += [""]
+    return "\n".join([*lines, heading("First steps"), FIRST_STEPS, "", painted(NOTES, "dim", stream)])

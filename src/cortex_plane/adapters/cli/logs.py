@@ -1,0 +1,71 @@
+"""The log, on stderr: for eyes in a terminal, one JSON object a line where CORTEX_LOG_JSON asks for it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from cortex_plane.adapters.cli.style import colours_wanted
+from cortex_plane.settings import Settings
+
+
+def configure_logs(settings: Settings, *, quiet: bool = False) -> None:
+    """A quiet command answers by itself: its log holds errors only, unless the level is debug."""
+    import structlog
+
+    level = "error" if quiet and settings.log_level != "debug" else settings.log_level
+    structlog.configure(
+        processors=[*_common(settings), _renderer(settings)],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def adopt_standard_logging(settings: Settings) -> None:
+    """Handlers that use `logging` are heard too, in the same form, unless their app has arranged for that itself."""
+    import structlog
+
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_common(settings),
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _renderer(settings)],
+        )
+    )
+    root.addHandler(handler)
+    root.setLevel(settings.log_level.upper())
+
+
+def _common(settings: Settings) -> list[Any]:
+    import structlog
+
+    only_time = sys.stderr.isatty() and not settings.log_json
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False) if only_time else structlog.processors.TimeStamper(fmt="iso"),
+    ]
+
+
+def _renderer(settings: Settings) -> Any:
+    """Tracebacks are plain: the pretty ones show the values of variables, and among those may be secrets."""
+    import structlog
+
+    if settings.log_json:
+        return _json
+    return structlog.dev.ConsoleRenderer(
+        colors=colours_wanted(sys.stderr), exception_formatter=structlog.dev.plain_traceback, sort_keys=False
+    )
+
+
+def _json(logger: Any, method: str, event: dict[str, Any]) -> str:
+    import orjson
+    import structlog
+
+    ready = structlog.processors.format_exc_info(logger, method, event)
+    return orjson.dumps(ready, default=str, option=orjson.OPT_NON_STR_KEYS).decode()

@@ -1,0 +1,102 @@
+"""`cortex worker`: runs an app's agents until it is told to stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from cortex_plane.adapters.cli.errors import report
+from cortex_plane.adapters.cli.options import DatabaseUrl
+from cortex_plane.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from cortex_plane.plane import Plane
+    from cortex_plane.runtime.worker import WorkerOptions
+
+
+async def worker(
+    app: Annotated[
+        str | None,
+        Parameter(help="The app that has the agents: file.py, file.py:plane or module:plane. Otherwise CORTEX_APP."),
+    ] = None,
+    /,
+    *,
+    queue: Annotated[
+        tuple[str, ...],
+        Parameter(metavar="NAME", help="A queue to work on; may be given again. Otherwise the queues of its agents."),
+    ] = (),
+    concurrency: Annotated[
+        int | None, Parameter(metavar="N", help="How many jobs to run at a time. Otherwise CORTEX_CONCURRENCY, or 20.")
+    ] = None,
+    until_idle: Annotated[bool, Parameter(help="End when nothing is ready and nothing runs.")] = False,
+    database_url: DatabaseUrl = None,
+) -> int:
+    """Run the agents of an app until you stop it.
+
+    Ctrl-C or SIGTERM stops it in order: it takes no more jobs, gives those that run some time
+    (CORTEX_GRACE_SECONDS), and hands back the rest. A second one ends it at once; its jobs are
+    then rescued by other workers.
+
+    Try:
+        cortex worker examples/hello.py
+        cortex worker shop.agents:plane --queue mail --queue reports --concurrency 5
+        cortex worker examples/hello.py --until-idle
+    """
+    from cortex_plane.adapters.cli.apps import load_app
+    from cortex_plane.adapters.cli.logs import adopt_standard_logging, configure_logs
+
+    if not all(name.strip() for name in queue):
+        raise InvalidInput("--queue needs the name of a queue.", field="queue")
+    plane = load_app(app, database_url)
+    configure_logs(plane.settings)
+    adopt_standard_logging(plane.settings)
+    return await _run(plane, queue, concurrency, until_idle)
+
+
+async def _run(plane: Plane, queues: tuple[str, ...], concurrency: int | None, until_idle: bool) -> int:
+    from cortex_plane.adapters.cli.stopping import Signals, end_now, leftovers
+
+    options = plane._worker_options(queues or None, concurrency, "")
+    store = await plane.store
+    _say(plane, _greeting(plane, store.description, options))
+    code = 0
+    with Signals(lambda: _ask_to_stop(plane)) as signals:
+        try:
+            await plane.run_worker(options.queues, concurrency=options.concurrency, until_idle=until_idle)
+        except Exception as error:
+            code = report(error)
+        await plane.close()
+        if left := await leftovers():
+            _say(plane, _left_behind(left))
+            end_now(code)
+    if code == 0:
+        _say(plane, "Stopped in order." if signals.heard else "Nothing is ready any more.")
+    return code
+
+
+def _greeting(plane: Plane, database: str, options: WorkerOptions) -> str:
+    agents = ", ".join(sorted(plane.agents))
+    queues = ", ".join(options.queues)
+    return (
+        f"Ready for jobs, up to {options.concurrency} at a time. Ctrl-C stops in order; twice, at once.\n"
+        f"  agents    {agents}\n  queues    {queues}\n  database  {database}"
+    )
+
+
+def _ask_to_stop(plane: Plane) -> None:
+    _say(plane, f"Stopping. Jobs that run may take up to {plane.settings.grace_seconds:g} s more. Once more ends it at once.")
+    plane.stop_workers()
+
+
+def _left_behind(count: int) -> str:
+    who, what = ("1 handler", "Its job goes") if count == 1 else (f"{count} handlers", "Their jobs go")
+    return f"{who} did not stop when asked. {what} on elsewhere; this process ends now."
+
+
+def _say(plane: Plane, message: str) -> None:
+    """For people; programs read the log."""
+    import sys
+
+    if not plane.settings.log_json:
+        print(message, file=sys.stderr, flush=True)
