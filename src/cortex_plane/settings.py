@@ -44,7 +44,15 @@ DESCRIPTIONS = {
 }
 
 # Variables that belong to the family but are not settings of the plane.
-OTHERS = {"CORTEX_POSTGRES_BIN", "CORTEX_JOB_ID", "CORTEX_RUN_ID", "CORTEX_ATTEMPT", "CORTEX_ARTIFACTS", "CORTEX_PAYLOAD"}
+OTHERS = {
+    "CORTEX_ARTIFACTS",
+    "CORTEX_ATTEMPT",
+    "CORTEX_JOB_ID",
+    "CORTEX_PAYLOAD",
+    "CORTEX_PAYLOAD_FILE",
+    "CORTEX_POSTGRES_BIN",
+    "CORTEX_RUN_ID",
+}
 
 
 def load_settings(

@@ -60,10 +60,10 @@ async def submit_jobs(
 
 async def _checked(directory: Directory, new_id: NewId, asked: Submission, payload_limit_bytes: int) -> NewJob:
     agent = await directory.agent(_name(asked.agent, "agent"))
-    retry = asked.retry or agent.config.retry
+    retry = _retry(asked.retry) or agent.config.retry
     return NewJob(
         id=JobId(new_id()),
-        tenant_id=await directory.tenant(asked.tenant),
+        tenant_id=await directory.tenant(_name(asked.tenant, "tenant")),
         agent_id=agent.id,
         job_type=agent.job_type,
         queue=_name(asked.queue if asked.queue is not None else agent.config.queue, "queue"),
@@ -100,6 +100,12 @@ def _name(value: str, field: str) -> str:
         raise InvalidInput(f"{field} must be text of 1 to {NAME_LIMIT} characters, not {value!r:.80}.", field=field)
     encode(value, field)
     return value
+
+
+def _retry(policy: RetryPolicy | None) -> RetryPolicy | None:
+    if policy is not None and not isinstance(policy, RetryPolicy):
+        raise InvalidInput(f'retry must be a RetryPolicy, such as RetryPolicy("chain"), not {policy!r:.80}.', field="retry")
+    return policy
 
 
 def _priority(value: int) -> int:
@@ -155,6 +161,6 @@ def _seconds(value: float | timedelta, field: str) -> float:
 
 
 def _tags(tags: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(tags, str) or len(tags) > TAG_LIMIT:
+    if isinstance(tags, str) or not isinstance(tags, Sequence) or len(tags) > TAG_LIMIT:
         raise InvalidInput(f"tags must be a list of at most {TAG_LIMIT} texts.", field="tags")
     return tuple(_name(tag, f"tags[{index}]") for index, tag in enumerate(tags))

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.normal_json import normal
 
 
@@ -16,7 +17,10 @@ def encode(value: Any, name: str = "value") -> str:
 
 def dumps(value: Any) -> str:
     """Text of a value that is in normal form already."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError as error:
+        raise InvalidInput(f"This cannot be written as JSON: {error}.") from error
 
 
 def loads(text: str | bytes) -> Any:

@@ -6,6 +6,7 @@ The program runs under a guard (`guard.py`), which ends its whole process group 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ from cortex_plane.runtime.failures import CommandFailed
 GUARD = Path(__file__).with_name("guard.py")
 TERM_SECONDS = 5.0
 TAIL_CHARACTERS = 500
+LARGEST_VARIABLE_BYTES = 100_000
 
 
 def command_handler(argv: Sequence[str], files: Path) -> Callable[..., Any]:
@@ -31,9 +33,11 @@ def command_handler(argv: Sequence[str], files: Path) -> Callable[..., Any]:
         folder = files / "runs" / ctx.job_id / ctx.run_id
         artifacts = folder / "artifacts"
         artifacts.mkdir(parents=True, exist_ok=True)
+        (folder / "payload.json").write_text(dumps(arguments))
         log_path = folder / "output.log"
+        ctx.details = {"log_path": str(log_path)}
         with log_path.open("wb") as log_file:
-            process = await _start(_filled(argv, arguments), arguments, artifacts, log_file, ctx)
+            process = await _start(_filled(argv, arguments), _environment(ctx, arguments, folder), log_file)
             exit_code = await _ended(process)
         run = {"exit_code": exit_code, "log_path": str(log_path), "artifacts": _files_in(artifacts)}
         if exit_code != 0:
@@ -53,28 +57,43 @@ def _filled(argv: Sequence[str], arguments: dict[str, Any]) -> list[str]:
         raise InvalidInput(f"The command's words cannot be filled in: {error}.", field="payload") from None
 
 
-async def _start(
-    argv: list[str], arguments: dict[str, Any], artifacts: Path, log_file: Any, ctx: Context
-) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        "-S",
-        str(GUARD),
-        *argv,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=log_file,
-        stderr=log_file,
-        start_new_session=True,
-        env={
-            **os.environ,
-            "CORTEX_JOB_ID": ctx.job_id,
-            "CORTEX_RUN_ID": ctx.run_id,
-            "CORTEX_ATTEMPT": str(ctx.attempt),
-            "CORTEX_ARTIFACTS": str(artifacts),
-            "CORTEX_PAYLOAD": dumps(arguments),
-        },
-    )
+def _environment(ctx: Context, arguments: dict[str, Any], folder: Path) -> dict[str, str]:
+    """The payload is in a file; and, where a variable can hold it, in the environment too."""
+    payload = dumps(arguments)
+    environment = {
+        **os.environ,
+        "CORTEX_JOB_ID": ctx.job_id,
+        "CORTEX_RUN_ID": ctx.run_id,
+        "CORTEX_ATTEMPT": str(ctx.attempt),
+        "CORTEX_ARTIFACTS": str(folder / "artifacts"),
+        "CORTEX_PAYLOAD_FILE": str(folder / "payload.json"),
+    }
+    if len(payload.encode()) <= LARGEST_VARIABLE_BYTES:
+        environment["CORTEX_PAYLOAD"] = payload
+    return environment
+
+
+async def _start(argv: list[str], environment: dict[str, str], log_file: Any) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            "-S",
+            str(GUARD),
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=log_file,
+            stderr=log_file,
+            start_new_session=True,
+            env=environment,
+        )
+    except OSError as error:
+        if error.errno != errno.E2BIG:
+            raise
+        raise InvalidInput(
+            "The payload makes the command's words too long for the system. Read it from $CORTEX_PAYLOAD_FILE instead.",
+            field="payload",
+        ) from None
 
 
 async def _ended(process: asyncio.subprocess.Process) -> int:
@@ -101,7 +120,8 @@ async def _kill_group(process: asyncio.subprocess.Process) -> None:
 
 
 def _files_in(folder: Path) -> list[str]:
-    return sorted(str(path) for path in folder.rglob("*") if path.is_file())
+    """Names that are not text are shown with their bytes escaped."""
+    return sorted(os.fsencode(path).decode(errors="backslashreplace") for path in folder.rglob("*") if path.is_file())
 
 
 def _tail(log_path: Path) -> str:

@@ -27,6 +27,9 @@ class Context:
     stopping: bool = False
     """True once the worker is shutting down. What is not finished soon is interrupted, and goes on elsewhere."""
 
+    details: dict[str, Any] | None = None
+    """What the run record will hold besides the outcome: the log of a command, its artifacts."""
+
     @classmethod
     def of(cls, claimed: Claimed) -> Context:
         return cls(claimed.job_id, claimed.run_id, claimed.job_type, claimed.queue, claimed.attempt)

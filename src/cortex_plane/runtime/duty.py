@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from cortex_plane.ports.clock import Clock
+from cortex_plane.runtime.waiting import wait_at_most
 
 log = structlog.get_logger()
 
@@ -36,16 +37,11 @@ class Duty:
         while True:
             try:
                 self._wake.clear()
-                wait = await asyncio.wait_for(self.once(), LIMIT_SECONDS)
+                async with asyncio.timeout(LIMIT_SECONDS):
+                    wait = await self.once()
                 self.last_ok_at = self.clock.elapsed()
                 pause = FIRST_PAUSE_SECONDS
             except Exception as error:
                 log.warning("duty_failed", duty=self.name, error=f"{type(error).__name__}: {error}", pause_seconds=pause)
                 wait, pause = pause, min(pause * 2, LONGEST_PAUSE_SECONDS)
-            await self._rest(wait * random.uniform(0.8, 1.0))
-
-    async def _rest(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._wake.wait(), seconds)
-        except TimeoutError:
-            pass
+            await wait_at_most(self._wake, wait * random.uniform(0.8, 1.0))

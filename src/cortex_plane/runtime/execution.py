@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, Literal
 
 import structlog
@@ -35,6 +36,7 @@ class Execution:
         self._threads = threads
         self._ending: Ending | None = None
         self._returned = False
+        self._thread: asyncio.Future[Any] | None = None
 
     def end(self, why: Ending) -> None:
         """Interrupts the handler. `superseded`: nothing that it still does will be kept."""
@@ -43,9 +45,18 @@ class Execution:
         if self.task is not None and not self._returned:
             self.task.cancel()
 
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Calls back when nothing of this run goes on here: at once, or when its thread has returned."""
+        if self._thread is None or self._thread.done():
+            call()
+        else:
+            self._thread.add_done_callback(lambda _: call())
+
     async def run(self) -> Outcome | None:
         """How it ended; None when the run was superseded and its result is dropped."""
         outcome = await self._outcome()
+        if isinstance(outcome, Failed) and outcome.run is None:
+            outcome = replace(outcome, run=self.context.details)
         self._returned = True
         if self._ending == "superseded":
             return None
@@ -90,8 +101,19 @@ class Execution:
                 result: Awaitable[Any] = self.agent.handler(self.context, **self.claimed.payload)
                 return await result
             case "thread":
-                context = contextvars.copy_context()
-                return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, self._call_plainly)
+                return await self._call_in_thread()
+
+    async def _call_in_thread(self) -> Any:
+        """A thread cannot be interrupted: whoever ends this run waits until the function looks up and returns."""
+        loop = asyncio.get_running_loop()
+        self._thread = loop.run_in_executor(self._threads, contextvars.copy_context().run, self._call_plainly)
+        while True:
+            try:
+                return await asyncio.shield(self._thread)
+            except asyncio.CancelledError:
+                if self._ending is None:
+                    raise
+                _uncancel()
 
     def _call_plainly(self) -> Any:
         """In a thread. What it raises is turned into an outcome there: not every exception can cross into an event loop."""

@@ -43,7 +43,7 @@ def described(error: BaseException) -> dict[str, Any]:
 def _message(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception as broken:
+    except BaseException as broken:  # Even its words may try to end the program.
         text = f"(its message cannot be shown: str() raised {type(broken).__name__})"
     return _clean(text, MESSAGE_LIMIT) or type(error).__name__
 

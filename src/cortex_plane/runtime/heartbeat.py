@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import structlog
 
-from cortex_plane.core.errors import CortexError
 from cortex_plane.ports.clock import Clock
 
 log = structlog.get_logger()
@@ -77,8 +76,8 @@ class Heartbeat:
             if not self._beat(max(0.1, self._trusted_until - sent_at)):
                 return "this worker was declared LOST"
             self._acknowledged(sent_at)
-        except CortexError as error:
-            log.warning("heartbeat_failed", error=str(error))
+        except Exception as error:  # Whatever it is, the lease was not renewed.
+            log.warning("heartbeat_failed", error=f"{type(error).__name__}: {error}")
         if self._clock.elapsed() >= self._trusted_until:
             return "the lease could not be renewed in time"
         return None

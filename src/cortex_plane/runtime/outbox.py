@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from cortex_plane.core.errors import Conflict, InvalidInput, LeaseLost, Unavailable
+from cortex_plane.core.errors import LeaseLost, Unavailable
 from cortex_plane.core.jobs import RunId
 from cortex_plane.core.outcomes import Checkpoint, Transition
 from cortex_plane.operations.finish_runs import finish_runs
@@ -46,6 +46,7 @@ class Outbox:
         self._clock = clock
         self._actor = actor
         self._boxes: dict[RunId, Mailbox] = {}
+        self._under_way: dict[RunId, Mailbox] = {}
         self._flushing: asyncio.Task[None] | None = None
 
     async def save(self, checkpoint: Checkpoint) -> None:
@@ -74,9 +75,10 @@ class Outbox:
         """The lease is lost: whatever is still unwritten would be refused."""
         if self._flushing is not None:
             self._flushing.cancel()
-        for run_id, box in self._boxes.items():
+        for run_id, box in [*self._under_way.items(), *self._boxes.items()]:
             _answer_checkpoint(box, run_id, False)
             _answer_transition(box, False)
+        self._under_way = {}
         self._boxes.clear()
 
     async def drained(self) -> None:
@@ -90,8 +92,9 @@ class Outbox:
     async def _flush(self) -> None:
         await asyncio.sleep(0)  # Let everything that is ready in this turn of the loop join the first batch.
         while self._boxes:
-            batch = {run_id: self._boxes.pop(run_id) for run_id in list(self._boxes)[:MOST_IN_A_BATCH]}
-            await self._write(batch)
+            self._under_way = {run_id: self._boxes.pop(run_id) for run_id in list(self._boxes)[:MOST_IN_A_BATCH]}
+            await self._write(self._under_way)
+            self._under_way = {}
 
     async def _write(self, batch: dict[RunId, Mailbox]) -> None:
         checkpoints = [box.checkpoint for box in batch.values() if box.checkpoint is not None]
@@ -109,11 +112,11 @@ class Outbox:
         return await finish_runs(self._store, transitions, self._actor)
 
     async def _deliver(self, letters: Sequence[Letter], write: Callable[[Sequence[Letter]], Awaitable[set[RunId]]]) -> Answers:
-        """Where the database refuses a batch for its data, halves it until the bad element stands alone."""
+        """Where a batch cannot be written because of what is in it, halves it until the bad element stands alone."""
         try:
             applied = await self._patiently(letters, write)
             return {letter.run_id: letter.run_id in applied for letter in letters}
-        except (InvalidInput, Conflict) as error:
+        except Exception as error:
             if len(letters) == 1:
                 return {letters[0].run_id: error}
             middle = len(letters) // 2
@@ -144,8 +147,9 @@ def _answer_checkpoint(box: Mailbox, run_id: RunId, answer: bool | Exception) ->
 
 
 def _answer_transition(box: Mailbox, answer: bool | Exception) -> None:
-    if box.answered is not None:
-        box.answered(answer)
+    answered, box.answered = box.answered, None
+    if answered is not None:
+        answered(answer)
 
 
 def _settle(future: asyncio.Future[bool], answer: bool | Exception) -> None:

@@ -33,6 +33,7 @@ from cortex_plane.runtime.outbox import Outbox
 from cortex_plane.runtime.pace import Pace
 from cortex_plane.runtime.rescuer import Rescuer
 from cortex_plane.runtime.timers import BATCH, Timers
+from cortex_plane.runtime.waiting import wait_at_most
 
 log = structlog.get_logger()
 
@@ -40,6 +41,7 @@ LARGEST_CLAIM = 500
 LOOK_FOR_CANCELLED_SECONDS = 0.2
 LAST_WORD_SECONDS = 5.0
 START_ANEW_SECONDS = 1.0
+LATE_CLAIM_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._nothing_runs = asyncio.Event()
         self._refilling = False
+        self._unanswered: list[tuple[float, list[RunId]]] = []
         self._lease_lost = asyncio.Event()
         self.duties: list[Duty] = []
 
@@ -98,8 +101,7 @@ class Worker:
             await self._live(until_idle)
         except Unavailable as error:
             log.warning("worker_cannot_start_anew", error=str(error))
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), START_ANEW_SECONDS)
+            await wait_at_most(self._stopping, START_ANEW_SECONDS)
 
     async def _live(self, until_idle: bool) -> None:
         self._worker_id = WorkerId(self._new_id())
@@ -164,13 +166,14 @@ class Worker:
             Duty("rescuer", rescuer.once, self._clock),
         ]
         yield from ((f"cortex-{duty.name}", duty.run_for_ever()) for duty in self.duties)
-        yield "cortex-canceller", self._end_cancelled_runs()
+        yield "cortex-comparer", self._compare_with_the_database()
 
     def _lose_lease(self, why: str) -> None:
         """Others run these jobs now, or soon will: they are stopped here, and nothing more is written."""
         log.error("lease_lost", worker_id=self._worker_id, why=why, action="Its jobs are stopped; it starts anew.")
         self._lease_lost.set()
         self._backlog.clear()
+        self._unanswered.clear()
         self._outbox.abandon()
         for execution in list(self._running.values()):
             execution.end("superseded")
@@ -178,6 +181,8 @@ class Worker:
     # -- claiming --------------------------------------------------------------------------------
 
     async def _claim_until_told(self, until_idle: bool) -> None:
+        if until_idle:
+            await self._store.queue.promote_due(BATCH)  # What is due now counts as ready, in its own place.
         promoted = False
         while not self._stopping.is_set():
             self._wake.clear()
@@ -188,7 +193,7 @@ class Worker:
             if until_idle and room > 0 and not claimed and not self._running:
                 if promoted:
                     return
-                await self._store.queue.promote_due(BATCH)  # What is due now counts as ready: look once more.
+                await self._store.queue.promote_due(BATCH)  # Look once more.
                 promoted = True
                 continue
             promoted = False
@@ -208,25 +213,26 @@ class Worker:
             return await self._adopt(run_ids)
 
     async def _adopt(self, run_ids: list[RunId]) -> list[Claimed]:
-        """The claim may have been committed before its answer was lost; then these runs are ours."""
+        """The claim may have been committed before its answer was lost; then these runs are ours. It may still be
+        committed, by a server that is slow or out of reach: so they are looked for again for a while."""
         while True:
             try:
-                return await self._store.queue.open_runs(self._worker_id, run_ids)
+                found = await self._store.queue.open_runs(self._worker_id, run_ids)
             except Unavailable:
                 await self._clock.sleep(0.2)
+            else:
+                self._unanswered.append((self._clock.elapsed() + LATE_CLAIM_SECONDS, run_ids))
+                return found
 
     async def _wait_for_a_reason(self) -> None:
         """A signal, a free slot, the end; or, where no signal can come, a look every now and then."""
         poll = self._store.signals.poll_seconds * (0.8 + 0.4 * self._random())
-        try:
-            await asyncio.wait_for(self._wake.wait(), poll)
-        except TimeoutError:
-            pass
+        await wait_at_most(self._wake, poll)
 
     # -- running ---------------------------------------------------------------------------------
 
     def _fill_slots(self) -> None:
-        while self._backlog and len(self._running) < self._options.concurrency:
+        while self._backlog and len(self._running) < self._options.concurrency and not self._stopping.is_set():
             self._start(self._backlog.popleft())
 
     def _start(self, claimed: Claimed) -> None:
@@ -259,6 +265,9 @@ class Worker:
         return after_run(claimed, outcome, policy, chance)
 
     def _free(self, execution: Execution) -> None:
+        execution.when_over(partial(self._leave_slot, execution))
+
+    def _leave_slot(self, execution: Execution) -> None:
         """Answers come in batches; the slots of a batch are filled together."""
         self._running.pop(execution.claimed.run_id, None)
         if not self._refilling:
@@ -274,21 +283,26 @@ class Worker:
 
     # -- cancelling ------------------------------------------------------------------------------
 
-    async def _end_cancelled_runs(self) -> None:
+    async def _compare_with_the_database(self) -> None:
+        """Runs that were cancelled or taken over are ended; runs that we hold without knowing are started."""
         while True:
-            await self._wait_for_cancellations()
+            await wait_at_most(self._cancelled, self._store.signals.poll_seconds)
+            self._cancelled.clear()
             await asyncio.sleep(LOOK_FOR_CANCELLED_SECONDS)  # Signals may come in crowds; one look serves them all.
             try:
                 await self._look_for_superseded()
-            except Unavailable as error:
-                log.warning("cancel_look_failed", error=str(error))
+                await self._look_for_late_claims()
+            except Exception as error:  # The next look may go well.
+                log.warning("look_at_runs_failed", error=f"{type(error).__name__}: {error}")
 
-    async def _wait_for_cancellations(self) -> None:
-        try:
-            await asyncio.wait_for(self._cancelled.wait(), self._store.signals.poll_seconds)
-        except TimeoutError:
-            pass
-        self._cancelled.clear()
+    async def _look_for_late_claims(self) -> None:
+        now = self._clock.elapsed()
+        self._unanswered = [(until, run_ids) for until, run_ids in self._unanswered if until > now]
+        for _, run_ids in self._unanswered:
+            known = {*self._running, *(claimed.run_id for claimed in self._backlog)}
+            found = await self._store.queue.open_runs(self._worker_id, run_ids)
+            self._backlog.extend(claimed for claimed in found if claimed.run_id not in known)
+            self._fill_slots()
 
     async def _look_for_superseded(self) -> None:
         long_ago = asyncio.get_running_loop().time() - LOOK_FOR_CANCELLED_SECONDS / 2
@@ -332,12 +346,12 @@ class Worker:
         await self._all_ended(LAST_WORD_SECONDS)
         self._running.clear()
         with suppress(Unavailable, TimeoutError):  # Its lease runs out by itself.
-            await asyncio.wait_for(self._store.workers.give_up(self._worker_id), LAST_WORD_SECONDS)
+            async with asyncio.timeout(LAST_WORD_SECONDS):
+                await self._store.workers.give_up(self._worker_id)
 
     async def _all_ended(self, seconds: float) -> None:
         if self._running:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._nothing_runs.wait(), seconds)
+            await wait_at_most(self._nothing_runs, seconds)
 
 
 NO_CHANCE = Chance(0.0, JobId(""))

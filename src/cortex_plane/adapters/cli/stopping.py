@@ -58,19 +58,19 @@ def end_now(code: int) -> NoReturn:
     os._exit(code)
 
 
-async def leftovers() -> int:
-    """Handlers that go on although their worker has stopped. A moment is given to those that are just ending."""
+async def something_goes_on() -> bool:
+    """Whether a handler goes on although its worker has stopped. A moment is given to those that are just ending."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks, timeout=LAST_MOMENT_SECONDS)
-    return sum(not task.done() for task in tasks) + await asyncio.to_thread(_threads_left)
+    return not all(task.done() for task in tasks) or await asyncio.to_thread(_a_thread_goes_on)
 
 
-def _threads_left() -> int:
+def _a_thread_goes_on() -> bool:
     until = time.monotonic() + LAST_MOMENT_SECONDS
     threads = [thread for thread in threading.enumerate() if thread.name.startswith(HANDLER_THREADS)]
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
-    return sum(thread.is_alive() for thread in threads)
+    return any(thread.is_alive() for thread in threads)

@@ -55,7 +55,7 @@ async def worker(
 
 
 async def _run(plane: Plane, queues: tuple[str, ...], concurrency: int | None, until_idle: bool) -> int:
-    from cortex_plane.adapters.cli.stopping import Signals, end_now, leftovers
+    from cortex_plane.adapters.cli.stopping import Signals, end_now, something_goes_on
 
     options = plane._worker_options(queues or None, concurrency, "")
     store = await plane.store
@@ -67,8 +67,8 @@ async def _run(plane: Plane, queues: tuple[str, ...], concurrency: int | None, u
         except Exception as error:
             code = report(error)
         await plane.close()
-        if left := await leftovers():
-            _say(plane, _left_behind(left))
+        if await something_goes_on():
+            _say(plane, "A handler did not stop when asked. Its job goes on elsewhere; this process ends now.")
             end_now(code)
     if code == 0:
         _say(plane, "Stopped in order." if signals.heard else "Nothing is ready any more.")
@@ -87,11 +87,6 @@ def _greeting(plane: Plane, database: str, options: WorkerOptions) -> str:
 def _ask_to_stop(plane: Plane) -> None:
     _say(plane, f"Stopping. Jobs that run may take up to {plane.settings.grace_seconds:g} s more. Once more ends it at once.")
     plane.stop_workers()
-
-
-def _left_behind(count: int) -> str:
-    who, what = ("1 handler", "Its job goes") if count == 1 else (f"{count} handlers", "Their jobs go")
-    return f"{who} did not stop when asked. {what} on elsewhere; this process ends now."
 
 
 def _say(plane: Plane, message: str) -> None:
