@@ -67,7 +67,7 @@ def start_worker() -> subprocess.Popen[bytes]:
 
 
 async def until_running(job: JobHandle[str]) -> None:
-    while await job.status() is not JobStatus.RUNNING:
+    while await job.status() is not JobStatus.RUNNING:  # noqa: ASYNC110 - another process sets it
         await asyncio.sleep(0.05)
 
 

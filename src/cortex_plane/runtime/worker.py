@@ -321,8 +321,14 @@ class Worker:
         await self._let_handlers_finish()
         await self._interrupt_handlers()
         await self._outbox.drained()
-        await self._store.workers.leave(self._worker_id)
+        await self._sign_out()
         log.info("worker_stopped", worker_id=self._worker_id)
+
+    async def _sign_out(self) -> None:
+        """With a run still open somebody must rescue it, so the worker counts as lost. Without a database its lease runs out."""
+        with suppress(Unavailable):
+            if not await self._store.workers.leave(self._worker_id):
+                await self._store.workers.give_up(self._worker_id)
 
     async def _hand_back(self) -> None:
         unstarted, self._backlog = list(self._backlog), deque()

@@ -1,0 +1,1 @@
+"""Tables as they look after a million jobs."""

@@ -1,0 +1,61 @@
+"""Fills a PostgreSQL database with a million finished jobs and a hundred thousand that are not due yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+
+from bench.million.columns import POSITION_SPACING, SPACING, TABLES, insert
+from bench.million.originals import COPIES, run_originals
+
+COPIES_IN_A_TRANSACTION = 50
+
+# Takes `copy` seconds from the time with which a UUID of version 7 begins.
+AGED = """
+create function pg_temp.aged(id uuid, copy int) returns uuid language sql immutable as $$
+  select encode(overlay(uuid_send(id) placing substring(int8send(
+      ('x0000' || left(encode(uuid_send(id), 'hex'), 12))::bit(64)::bigint - 1000 * copy) from 3) from 1 for 6), 'hex')::uuid
+$$
+"""
+
+
+def fill(database_url: str, advance: Callable[[], object]) -> str:
+    """Returns the id of a copied job. `advance` is called after each round of copies."""
+    return asyncio.run(_fill(database_url, advance))
+
+
+async def _fill(database_url: str, advance: Callable[[], object]) -> str:
+    await run_originals(database_url)
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.execute(AGED)
+        for table in TABLES:
+            await connection.execute(f"create temp table original_{table} as table cortex.{table}")
+        await connection.execute("set session_replication_role = replica")  # No triggers.
+        statements = [await _statement(connection, table) for table in TABLES]
+        for oldest in range(COPIES, 0, -COPIES_IN_A_TRANSACTION):
+            async with connection.transaction():
+                for copy in range(oldest, max(oldest - COPIES_IN_A_TRANSACTION, 0), -1):
+                    for statement in statements:
+                        await statement.fetch(copy)
+                    advance()
+        await connection.execute(f"select setval('cortex.job_position', {POSITION_SPACING * (COPIES + 1)})")
+        await connection.execute(f"select setval('cortex.queue_entry_id', {SPACING * (COPIES + 1)})")
+        await connection.execute("checkpoint")
+        return str(await connection.fetchval("select pg_temp.aged(id, 1) from original_job where status = 'COMPLETED' limit 1"))
+    finally:
+        await connection.close()
+
+
+async def _statement(connection: asyncpg.Connection[Any], table: str) -> Any:
+    found = await connection.fetch(
+        "select column_name from information_schema.columns where table_schema = 'cortex' and table_name = $1"
+        " and is_generated = 'NEVER'",
+        table,
+    )
+    columns = [row["column_name"] for row in found]
+    sql = insert(table, f"cortex.{table}", columns, "$1::int", "$1::int * interval '1 second'").replace("aged(", "pg_temp.aged(")
+    return await connection.prepare(sql)

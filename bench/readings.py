@@ -1,0 +1,38 @@
+"""What was measured: every reading of every round, the best of them, and ratios of the best."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+Key = tuple[str, str, str]
+
+
+class Readings:
+    """By store, system and measure. Of latencies the smallest is the best, of rates the largest."""
+
+    def __init__(self) -> None:
+        self._values: dict[Key, list[float]] = defaultdict(list)
+
+    def add(self, store: str, system: str, measure: str, value: float) -> None:
+        self._values[store, system, measure].append(value)
+
+    def has(self, store: str, system: str, measure: str) -> bool:
+        return (store, system, measure) in self._values
+
+    def all(self, store: str, system: str, measure: str) -> list[float]:
+        return self._values[store, system, measure]
+
+    def best(self, store: str, system: str, measure: str) -> float:
+        values = self._values[store, system, measure]
+        return min(values) if measure.startswith("latency") else max(values)
+
+    def ratio(self, store: str, measure: str, ours: str, other: str) -> float:
+        """How many times better ours is."""
+        a, b = self.best(store, ours, measure), self.best(store, other, measure)
+        return b / a if measure.startswith("latency") else a / b
+
+    def as_json(self) -> list[dict[str, object]]:
+        return [
+            {"store": store, "system": system, "measure": measure, "values": [round(value, 3) for value in values]}
+            for (store, system, measure), values in self._values.items()
+        ]

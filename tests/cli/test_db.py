@@ -1,0 +1,100 @@
+"""`cortex db`: the schema of the database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cortex_plane.testing import PostgresCluster
+from tests.cli.conftest import Cortex
+
+
+@pytest.fixture
+def empty_postgres(cluster: PostgresCluster) -> Iterator[str]:
+    yield cluster.create_database("empty_for_cli")
+    cluster.drop_database("empty_for_cli")
+
+
+def test_the_status_of_a_file_that_does_not_exist_does_not_make_it(cortex: Cortex, folder: Path) -> None:
+    result = cortex("db", "status")
+
+    assert (result.code, result.err) == (0, "")
+    assert (
+        result.out
+        == """\
+database  SQLite, cortex.db
+schema    none: the file does not exist yet
+To make it:  cortex db upgrade
+"""
+    )
+    assert list(folder.iterdir()) == []
+
+
+def test_a_fresh_sqlite_file_is_made_once(cortex: Cortex, folder: Path) -> None:
+    first, second = cortex("db", "upgrade"), cortex("db", "upgrade")
+
+    assert (first.code, first.out) == (0, "Applied 0001 ground\nSQLite, cortex.db has schema version 1.\n")
+    assert (second.code, second.out) == (0, "SQLite, cortex.db has schema version 1 already; nothing was left to do.\n")
+    assert cortex("db", "status").out == "database  SQLite, cortex.db\nschema    version 1, up to date\n"
+
+
+def test_looking_into_an_empty_postgres_database_does_not_make_the_schema(cortex: Cortex, empty_postgres: str) -> None:
+    result = cortex("jobs", "list", "--database-url", empty_postgres)
+
+    assert result.code == 5
+    assert result.err.endswith(" has no Cortex Plane schema yet. To make it: cortex db upgrade\n")
+    assert json.loads(cortex("db", "status", "--json", "--database-url", empty_postgres).out)["current"] == 0
+
+
+def test_an_empty_postgres_database_is_upgraded(cortex: Cortex, empty_postgres: str) -> None:
+    before = cortex("db", "status", "--database-url", empty_postgres)
+    upgraded = cortex("db", "upgrade", "--json", "--database-url", empty_postgres)
+    after = json.loads(cortex("db", "status", "--json", "--database-url", empty_postgres).out)
+
+    assert before.code == 0
+    assert "schema    none yet; this program brings version 1\n" in before.out
+    assert f"To bring it up to date:  cortex db upgrade --database-url {empty_postgres}\n" in before.out
+    assert json.loads(upgraded.out)["applied"] == ["0001 ground"]
+    assert after == {
+        "database": after["database"],
+        "exists": True,
+        "current": 1,
+        "latest": 1,
+        "pending": [],
+        "up_to_date": True,
+    }
+
+
+@pytest.mark.parametrize("command", ["status", "upgrade"])
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        (
+            "mysql://ada:geheim@host/db",
+            "'mysql://ada:***@host/db' is not a database address. Use sqlite:///file.db or postgresql://",
+        ),
+        ("sqlite://", "'sqlite://' names no file."),
+        ("sqlite:///notes.txt", "notes.txt is not a SQLite database, or is damaged. Name another file with CORTEX_DATABASE_URL."),
+        ("postgresql://ada:geheim@127.0.0.1:1/db", "PostgreSQL, 127.0.0.1:1/db does not answer: ConnectionRefusedError"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_exit_code_5(
+    cortex: Cortex, folder: Path, command: str, url: str, message: str
+) -> None:
+    (folder / "notes.txt").write_text("This is not a database. " * 100)
+
+    result = cortex("db", command, "--database-url", url)
+
+    assert (result.code, result.out) == (5, "")
+    assert result.err.startswith(f"Error: {message}")
+    assert "geheim" not in result.err
+
+
+def test_a_postgres_database_that_does_not_exist_is_named(cortex: Cortex, cluster: PostgresCluster) -> None:
+    result = cortex("db", "status", "--database-url", cluster.url("no_such_database"))
+
+    assert result.code == 5
+    assert "the database does not exist. Create it, or correct CORTEX_DATABASE_URL." in result.err

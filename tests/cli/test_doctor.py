@@ -1,0 +1,170 @@
+"""`cortex doctor`: what there is, where each setting comes from, and what is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortex_plane import Plane
+from cortex_plane.core.jobs import WorkerId
+from cortex_plane.core.workers import NewWorker
+from tests.cli.conftest import Cortex, Result
+
+RunIn = Callable[..., Any]
+
+NEWCOMER = """\
+Program
+  cortex-plane  <version>
+  python  <version> on <system>
+  libraries  <versions>
+  sqlite  ✓ <version>, its write-ahead log is safe
+
+Database
+  place  ✓ SQLite, cortex.db (made when a worker first uses it)
+
+Settings
+  NAME  VALUE  FROM
+  database_url  sqlite:///cortex.db  default
+  app  default
+  concurrency  20  default
+  lease_seconds  15.0  default
+  grace_seconds  30.0  default
+  blocked_limit_seconds  120.0  default
+  payload_limit_bytes  1048576  default
+  files  .cortex  default
+  log_level  info  default
+  log_json  False  default
+
+No problems were found.
+"""
+
+POSTGRES = """\
+Database
+  place  ✓ PostgreSQL, 127.0.0.1:<port>/<name>
+  server  PostgreSQL <version>
+  wake-ups  ✓ notifications arrive
+  schema  ✓ version 1, up to date
+
+Work
+  workers  none is running
+  queue  default: 1 later, 1 ready
+"""
+
+
+def shown(result: Result) -> str:
+    text = re.sub(r"libraries .*(\n {12,}.*)*", "libraries  <versions>", result.shown)
+    text = re.sub(r"(?m)^(  python  )\S+ on .*", r"\1<version> on <system>", text)
+    return re.sub(r"(cortex-plane  |✓ |server  PostgreSQL )\d[\w.]*", r"\1<version>", text)
+
+
+def test_a_newcomer_is_told_that_all_is_well_and_nothing_is_made(cortex: Cortex, folder: Path) -> None:
+    result = cortex("doctor")
+
+    assert (result.code, result.err) == (0, "")
+    assert shown(result) == NEWCOMER
+    assert list(folder.iterdir()) == []
+
+
+def test_a_postgres_server_is_examined(cortex: Cortex, postgres_url: str, run_in: RunIn) -> None:
+    async def fill(plane: Plane) -> None:
+        await plane.submit("greet")
+        await plane.submit("greet", {}, delay=3600)
+
+    run_in(postgres_url, fill)
+    result = cortex("doctor", "--database-url", postgres_url)
+
+    assert result.code == 0
+    database = shown(result).partition("\nDatabase")[2].partition("\nSettings")[0]
+    assert re.sub(r":\d+/\w+", ":<port>/<name>", f"Database{database}") == POSTGRES
+    assert (
+        result.out.splitlines()[-2:]
+        == """\
+Problem 1: Jobs are ready in the queue "default" (1), but no worker works on it.
+           → cortex worker APP --queue default""".splitlines()
+    )
+
+
+def test_workers_are_listed_while_they_live(cortex: Cortex, folder: Path, run_in: RunIn) -> None:
+    """A worker that registered and never left looks alive until its lease has run out."""
+    url = f"sqlite:///{folder}/x.db"
+
+    async def register(plane: Plane) -> None:
+        store = await plane.store
+        for number, lease_seconds in ((1, 60.0), (2, 0.001)):
+            worker_id = WorkerId(f"0199a8c2-0000-7000-8000-00000000000{number}")
+            await store.workers.register(NewWorker(worker_id, f"host:{number}", ("default",), ("greet",), 5, lease_seconds))
+
+    run_in(url, register)
+    result = cortex("doctor", "--database-url", url)
+
+    assert "  worker  host:1: greet; queues default; seen <ago>\n" in result.shown
+    assert "  worker  host:2: greet; queues default; silent since <ago>\n" in result.shown
+
+
+def test_each_setting_is_shown_with_its_origin(cortex: Cortex, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "cortex.toml").write_text('concurrency = 5\nfiles = "out"\n')
+    monkeypatch.setenv("CORTEX_CONCURRENCY", "7")
+
+    report = json.loads(cortex("doctor", "--json", "--database-url", "sqlite:///x.db").out)
+
+    origins = {setting["name"]: (setting["value"], setting["from"]) for setting in report["settings"]}
+    assert origins["concurrency"] == (7, "CORTEX_CONCURRENCY")
+    assert origins["files"] == ("out", "cortex.toml")
+    assert origins["database_url"] == ("sqlite:///x.db", "--database-url")
+    assert origins["log_level"] == ("info", "default")
+
+
+def test_wrong_settings_are_a_problem_and_not_a_crash(cortex: Cortex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORTEX_CONCURENCY", "7")
+
+    result = cortex("doctor")
+
+    assert (result.code, result.err) == (2, "")
+    assert 'CORTEX_CONCURENCY is not a setting. Did you mean "CORTEX_CONCURRENCY"?' in result.out
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("sqlite:////no/such/folder/x.db", "/no/such/folder/x.db does not exist and cannot be made."),
+        ("sqlite:///notes.txt", "notes.txt is not a SQLite database, or is damaged."),
+        ("postgresql://ada:geheim@127.0.0.1:1/db", "PostgreSQL, 127.0.0.1:1/db does not answer"),
+        ("mysql://ada:geheim@host/db", "'mysql://ada:***@host/db' is not a database address."),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_exit_code_5(cortex: Cortex, folder: Path, url: str, problem: str) -> None:
+    (folder / "notes.txt").write_text("This is not a database. " * 100)
+
+    result = cortex("doctor", "--json", "--database-url", url)
+
+    assert result.code == 5
+    report = json.loads(result.out)
+    assert report["database"]["usable"] is False
+    assert report["problems"][0]["what"].startswith(problem)
+    assert "geheim" not in result.out + result.err
+
+
+def test_an_outdated_schema_cannot_be_used_on_postgres(cortex: Cortex, postgres_url: str) -> None:
+    """A migration that the database has not seen yet, planted by forgetting that it was applied."""
+    import asyncio
+
+    import asyncpg
+
+    async def forget() -> None:
+        connection = await asyncpg.connect(postgres_url)
+        await connection.execute("update cortex.migration set version = -1")
+        await connection.close()
+
+    asyncio.run(forget())
+    result = cortex("doctor", "--database-url", postgres_url)
+
+    assert result.code == 5
+    assert (
+        "Problem 1: The schema is older than this program: 0001 ground missing.\n           → cortex db upgrade\n" in result.out
+    )
+    assert cortex("jobs", "list", "--database-url", postgres_url).code == 5

@@ -1,0 +1,28 @@
+"""examples/hello.py does what its first lines promise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Cortex
+
+HELLO = str(Path(__file__).parents[2] / "examples" / "hello.py")
+
+
+def test_the_three_agents_of_hello_run(cortex: Cortex, folder: Path) -> None:
+    (folder / "somebody.txt").touch()
+    lines = [
+        ["greet", "name=Ada"],
+        ["count-words", "text=to be or not to be"],
+        ["list-folder", f"folder={folder}"],
+    ]
+    ids = [json.loads(cortex("jobs", "submit", *line, "--app", HELLO, "--json").out)["id"] for line in lines]
+    assert cortex("worker", HELLO, "--until-idle").code == 0
+
+    greeting, counted, listed = [json.loads(cortex("jobs", "show", job_id, "--json").out) for job_id in ids]
+
+    assert greeting["job"]["output"] == "Hello, Ada!"
+    assert counted["job"]["output"] == {"to": 2, "be": 2, "or": 1, "not": 1}
+    assert listed["job"]["output"]["exit_code"] == 0
+    assert "somebody.txt" in Path(listed["runs"][0]["log_path"]).read_text()

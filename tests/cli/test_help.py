@@ -1,0 +1,155 @@
+"""Help that comes at once and teaches by example."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from cortex_plane import __version__
+from cortex_plane.adapters.cli.main import COMMANDS, HERE, main
+from tests.cli.conftest import Cortex
+
+FRONT_PAGE = """\
+Cortex Plane: durable agent work, on one SQLite file or on PostgreSQL.
+
+Usage: cortex COMMAND [OPTIONS]
+
+Work
+  worker       Run the agents of an app until you stop it.
+
+Jobs
+  jobs submit  Submit a job for an agent.
+  jobs list    List jobs, newest first.
+  jobs show    Show one job: its data, its runs and its history.
+  jobs watch   Follow a job until it ends.
+  jobs cancel  Cancel a job that has not ended.
+  jobs retry   Run a finished job again, as a new job.
+
+Care
+  db status    Show which schema the database has.
+  db upgrade   Create the schema, or bring an older one up to date.
+  doctor       Check this installation and say what is wrong.
+
+First steps
+  cortex worker examples/hello.py               in one terminal
+  cortex jobs submit greet name=Ada --wait      in another
+  cortex jobs submit --help                     every command explains itself
+
+The data is in sqlite:///cortex.db, or where --database-url, CORTEX_DATABASE_URL or cortex.toml says.
+Exit codes: 0 done, 1 unexpected, 2 wrong input, 3 not found, 4 conflict, 5 unavailable, 6 denied,
+7 the job failed or was cancelled, 130 interrupted.
+"""
+
+JOBS_PAGE = """\
+Usage: cortex jobs COMMAND
+
+Submit jobs, look at them and steer them.
+
+Commands
+  submit  Submit a job for an agent.
+  list    List jobs, newest first.
+  show    Show one job: its data, its runs and its history.
+  watch   Follow a job until it ends.
+  cancel  Cancel a job that has not ended.
+  retry   Run a finished job again, as a new job.
+
+"""
+
+CANCEL_PAGE = """\
+Usage: cortex jobs cancel ID [OPTIONS]
+
+Cancel a job that has not ended.
+
+A job that runs is cancelled at once; its worker is told, and interrupts the handler.
+
+Try:
+    cortex jobs cancel 0199a8c2 --reason "wrong version"
+
+Arguments
+  ID  The job's id, or the first part of it.
+
+Options
+  --reason TEXT       Why; it is kept in the job's history.
+  --database-url URL  Where the data is: sqlite:///file.db or postgresql://user@host/database.
+  --json              Print one JSON document, and nothing else, on stdout.
+
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_the_front_page_shows_every_command(cortex: Cortex, words: list[str]) -> None:
+    result = cortex(*words)
+
+    assert (result.code, result.err) == (0, "")
+    assert result.out == FRONT_PAGE
+    assert all(path in result.out for path in COMMANDS)
+
+
+def test_a_group_lists_its_commands(cortex: Cortex) -> None:
+    assert cortex("jobs").out == JOBS_PAGE
+    assert cortex("jobs", "--help").out == JOBS_PAGE
+
+
+def test_a_command_explains_its_options(cortex: Cortex) -> None:
+    assert cortex("jobs", "cancel", "--help").out == CANCEL_PAGE
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_says_what_it_does_and_shows_an_example(cortex: Cortex, path: str) -> None:
+    result = cortex(*path.split(), "--help")
+
+    assert (result.code, result.err) == (0, "")
+    assert f"Usage: cortex {path}" in result.out
+    assert COMMANDS[path].sentence in result.out
+    assert f"Try:\n    cortex {path}" in result.out
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_the_sentence_in_the_tree_is_the_first_line_of_the_function(path: str) -> None:
+    command = COMMANDS[path]
+    module, _, function = command.target.partition(":")
+
+    text = getattr(importlib.import_module(f"{HERE}.{module}"), function).__doc__
+
+    assert text.splitlines()[0] == command.sentence
+
+
+def test_the_version_is_printed(cortex: Cortex) -> None:
+    assert cortex("--version").out == f"cortex-plane {__version__}\n"
+
+
+def test_the_program_cortex_is_this_function() -> None:
+    (entry,) = entry_points(group="console_scripts", name="cortex")
+
+    assert entry.load() is main
+
+
+HEAVY = ("asyncio", "asyncpg", "apsw", "cyclopts", "orjson", "rich", "structlog")
+ASK = """
+import sys, time
+from cortex_plane.adapters.cli.main import main
+main(["--help"])
+print([name for name in %r if name in sys.modules], time.process_time())
+"""
+
+
+def test_the_front_page_loads_no_library_and_takes_under_150_ms(folder: Path) -> None:
+    runs = [subprocess.run([sys.executable, "-c", ASK % (HEAVY,)], capture_output=True, text=True, check=True) for _ in range(3)]
+
+    loaded, _, seconds = zip(*(run.stdout.splitlines()[-1].rpartition(" ") for run in runs), strict=True)
+    assert set(loaded) == {"[]"}
+    assert min(float(text) for text in seconds) < 0.15
+
+
+def test_no_command_loads_a_database_before_it_runs(folder: Path) -> None:
+    modules = sorted({f"{HERE}.{command.target.partition(':')[0]}" for command in COMMANDS.values()})
+    ask = f"import sys, {', '.join(modules)}; print([name for name in ('apsw', 'asyncpg') if name in sys.modules])"
+
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"

@@ -1,0 +1,82 @@
+"""Cancelling: from every state that can still end, exactly once."""
+
+from __future__ import annotations
+
+import pytest
+
+from cortex_plane.adapters.system import new_id
+from cortex_plane.core.jobs import JobId
+from cortex_plane.core.outcomes import Done
+from cortex_plane.core.states import TERMINAL, JobStatus, RunStatus
+from tests.contract.support import Raw, Scene
+
+pytestmark = pytest.mark.anyio
+
+LIVE = [status for status in JobStatus if status not in TERMINAL]
+
+
+@pytest.mark.parametrize("status", LIVE)
+async def test_a_job_that_has_not_ended_is_cancelled_at_once(scene: Scene, raw: Raw, status: JobStatus) -> None:
+    job_id = await scene.in_state(status, raw)
+    await scene.clock.advance(seconds=5)
+    assert await scene.store.jobs.cancel(job_id, "ada", "not needed any more")
+
+    job = await scene.job(job_id)
+    assert (job.status, job.finished_at, job.updated_at) == (JobStatus.CANCELLED, scene.now, scene.now)
+    assert (job.run_id, job.worker_id, job.next_retry_at, job.wait_reason, job.worker_job_id) == (None,) * 5
+    assert await scene.store.queue.depths() == {}
+    last = (await scene.store.jobs.history(job_id))[-1]
+    assert (last.previous_status, last.new_status, last.cause, last.actor) == (status, JobStatus.CANCELLED, "cancel", "ada")
+    assert last.metadata == {"reason": "not needed any more"}
+
+
+@pytest.mark.parametrize("status", sorted(TERMINAL))
+async def test_a_job_that_has_ended_stays_as_it_is(scene: Scene, raw: Raw, status: JobStatus) -> None:
+    job_id = await scene.in_state(status, raw)
+    before = await scene.job(job_id), await scene.store.jobs.history(job_id)
+
+    assert not await scene.store.jobs.cancel(job_id, "ada", None)
+    assert (await scene.job(job_id), await scene.store.jobs.history(job_id)) == before
+
+
+async def test_a_job_that_never_was_is_not_cancelled(scene: Scene) -> None:
+    assert not await scene.store.jobs.cancel(JobId(new_id()), None, None)
+
+
+async def test_cancelling_a_running_job_closes_its_run(scene: Scene) -> None:
+    claimed = await scene.running()
+    await scene.store.jobs.cancel(claimed.job_id, None, None)
+
+    [run] = await scene.store.jobs.runs(claimed.job_id)
+    assert (run.status, run.finished_at) == (RunStatus.CANCELLED, scene.now)
+    assert await scene.store.queue.closed_runs([(claimed.job_id, claimed.run_id)]) == {claimed.run_id: "cancel"}
+
+
+async def test_a_cancelled_job_is_never_claimed(scene: Scene) -> None:
+    job_id = await scene.submit()
+    later = await scene.submit(delay_seconds=1)
+    await scene.store.jobs.cancel(job_id, None, None)
+    await scene.store.jobs.cancel(later, None, None)
+    await scene.clock.advance(minutes=1)
+
+    assert await scene.store.queue.promote_due(10) == 0
+    assert await scene.claim(await scene.worker()) == []
+
+
+async def test_cancelling_the_head_of_a_serial_key_lets_the_next_go(scene: Scene) -> None:
+    first, second, third = [await scene.submit(serial_key="k") for _ in range(3)]
+    worker = await scene.worker()
+
+    await scene.store.jobs.cancel(first, None, None)
+    [claimed] = await scene.claim(worker)
+    assert claimed.job_id == second
+    await scene.store.jobs.cancel(third, None, None)
+    await scene.finish(claimed, Done("1"))
+    assert await scene.store.queue.depths() == {}
+
+
+async def test_no_token_survives_a_cancellation(scene: Scene, raw: Raw) -> None:
+    job_id = await scene.in_state(JobStatus.WAITING_FOR_APPROVAL, raw)
+    await scene.store.jobs.cancel(job_id, None, None)
+
+    assert await raw(f"select approval_token, approval_expires_at from cortex.job where id = '{job_id}'") == [(None, None)]

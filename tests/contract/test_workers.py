@@ -1,0 +1,215 @@
+"""Workers and their leases: one way from LIVE, and what a lost one leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+from cortex_plane.adapters.system import new_id
+from cortex_plane.core.agents import AgentConfig
+from cortex_plane.core.jobs import JobId, WorkerId
+from cortex_plane.core.outcomes import Chance, Done, after_crash
+from cortex_plane.core.states import JobStatus, RunStatus, WorkerStatus
+from cortex_plane.core.workers import NewWorker, WorkerRecord
+from cortex_plane.operations.rescue_runs import declare_lost, rescue_runs
+from tests.contract.support import Raw, Scene
+
+pytestmark = pytest.mark.anyio
+
+
+async def record(scene: Scene, worker_id: WorkerId) -> WorkerRecord:
+    return next(worker for worker in await scene.store.workers.list() if worker.id == worker_id)
+
+
+async def test_a_registered_worker_lives_until_its_lease(scene: Scene) -> None:
+    worker_id = WorkerId(new_id())
+    await scene.store.workers.register(NewWorker(worker_id, "host:1", ("a", "b"), ("echo",), 20, 12.5))
+
+    worker = await record(scene, worker_id)
+    assert worker == WorkerRecord(
+        worker_id,
+        "host:1",
+        WorkerStatus.LIVE,
+        ["a", "b"],
+        ["echo"],
+        20,
+        scene.now,
+        scene.now,
+        scene.now + timedelta(seconds=12.5),
+        None,
+    )
+
+
+async def test_registering_twice_changes_nothing(scene: Scene) -> None:
+    worker_id = await scene.worker("first")
+    await scene.store.workers.give_up(worker_id)
+    await scene.store.workers.register(NewWorker(worker_id, "second", (), (), 1))
+
+    worker = await record(scene, worker_id)
+    assert (worker.name, worker.status) == ("first", WorkerStatus.LOST)
+
+
+async def test_a_heartbeat_renews_the_lease(scene: Scene) -> None:
+    worker_id = await scene.worker(lease_seconds=10)
+    await scene.clock.advance(seconds=7)
+    assert await asyncio.to_thread(scene.store.workers.beat, worker_id, 5.0)
+
+    worker = await record(scene, worker_id)
+    assert (worker.heartbeat_at, worker.lease_until) == (scene.now, scene.now + timedelta(seconds=10))
+
+
+@pytest.mark.parametrize("end", ["leave", "give_up", "declare_lost", "unknown"])
+async def test_a_worker_that_does_not_live_has_no_heartbeat(scene: Scene, end: str) -> None:
+    worker_id = await scene.worker(lease_seconds=1)
+    match end:
+        case "leave":
+            assert await scene.store.workers.leave(worker_id)
+        case "give_up":
+            assert await scene.store.workers.give_up(worker_id)
+        case "declare_lost":
+            await scene.clock.advance(seconds=2)
+            assert await scene.store.workers.declare_lost(WorkerId(new_id())) == [(worker_id, "worker")]
+        case _:
+            worker_id = WorkerId(new_id())
+
+    assert not await asyncio.to_thread(scene.store.workers.beat, worker_id, 5.0)
+    assert not await scene.store.workers.leave(worker_id)
+    assert not await scene.store.workers.give_up(worker_id)
+
+
+async def test_a_heartbeat_does_not_depend_on_the_event_loop(scene: Scene) -> None:
+    """The thread of the heart beats while the loop is blocked; here the loop is blocked by waiting for it."""
+    worker_id = await scene.worker()
+    with ThreadPoolExecutor(1) as heart:
+        beats = [heart.submit(scene.store.workers.beat, worker_id, 5.0).result(10) for _ in range(3)]
+
+    assert beats == [True] * 3
+
+
+async def test_only_silence_beyond_the_lease_makes_a_worker_lost(scene: Scene) -> None:
+    me, other = await scene.worker(lease_seconds=10), await scene.worker(lease_seconds=10)
+    await scene.clock.advance(seconds=10)
+    assert await scene.store.workers.declare_lost(me) == []
+
+    await scene.clock.advance(seconds=0.000001)
+    assert await scene.store.workers.declare_lost(me) == [(other, "worker")]
+    assert (await record(scene, other)).status is WorkerStatus.LOST
+    assert (await record(scene, me)).status is WorkerStatus.LIVE, "nobody declares himself"
+
+
+async def test_a_worker_is_declared_lost_once(scene: Scene) -> None:
+    me, _ = await scene.worker(lease_seconds=1000), await scene.worker(lease_seconds=1)
+    await scene.clock.advance(seconds=2)
+
+    assert len(await scene.store.workers.declare_lost(me)) == 1
+    assert await scene.store.workers.declare_lost(me) == []
+
+
+async def test_a_worker_that_left_in_order_is_never_lost(scene: Scene) -> None:
+    me, other = await scene.worker(lease_seconds=1000), await scene.worker(lease_seconds=1)
+    await scene.store.workers.leave(other)
+    await scene.clock.advance(minutes=1)
+
+    assert await scene.store.workers.declare_lost(me) == []
+    worker = await record(scene, other)
+    assert (worker.status, worker.ended_at is not None) == (WorkerStatus.STOPPED, True)
+
+
+async def test_the_runs_of_a_lost_worker_are_found_with_all_that_a_decision_needs(scene: Scene) -> None:
+    await scene.agent("echo", on_crash="fail", crash_limit=7)
+    jobs = [await scene.submit(payload=f'{{"n":{n}}}') for n in range(3)]
+    worker = await scene.worker()
+    claimed = await scene.claim(worker)
+    await scene.finish(claimed[1], Done("1"))
+    assert await scene.store.workers.lost_runs(10) == []
+
+    await scene.store.workers.give_up(worker)
+    lost = await scene.store.workers.lost_runs(10)
+    assert [run.claimed for run in lost] == [claimed[0], claimed[2]]
+    assert [run.claimed.job_id for run in lost] == [jobs[0], jobs[2]]
+    assert {(run.worker_id, run.claimed_together) for run in lost} == {(worker, 3)}
+    assert {run.agent for run in lost} == {AgentConfig(on_crash="fail", crash_limit=7)}
+    assert len(await scene.store.workers.lost_runs(1)) == 1
+
+
+async def test_a_rescue_goes_on_until_no_run_is_left_and_then_ends(scene: Scene) -> None:
+    for _ in range(5):
+        await scene.submit()
+    me, dead = await scene.worker(lease_seconds=1000), await scene.worker(lease_seconds=1)
+    claimed = await scene.claim(dead)
+    await scene.clock.advance(seconds=2)
+    assert await declare_lost(scene.store, me) == 1
+
+    assert await rescue_runs(scene.store, me, new_id, lambda: 0.5) == 5
+    assert (await record(scene, dead)).ended_at == scene.now
+    for one in claimed:
+        job = await scene.job(one.job_id)
+        assert (job.status, job.wait_reason, job.retry_count, job.crash_count) == (JobStatus.RETRY, "worker_lost", 0, 0)
+        [run] = await scene.store.jobs.runs(one.job_id)
+        assert (run.status, run.error) == (RunStatus.FAILED, "worker lost")
+    assert await scene.store.queue.depths() == {"default": {"ready": 5}}
+
+
+async def test_a_lost_worker_without_a_run_is_closed_and_one_with_a_run_is_not(scene: Scene) -> None:
+    idle, busy = await scene.worker(), await scene.worker()
+    await scene.submit()
+    await scene.claim(busy)
+    await scene.store.workers.give_up(idle)
+    await scene.store.workers.give_up(busy)
+    await scene.store.workers.close_lost()
+
+    assert (await record(scene, idle)).ended_at == scene.now
+    assert (await record(scene, busy)).ended_at is None
+
+
+async def test_two_rescuers_rescue_each_run_once(scene: Scene) -> None:
+    claimed = await scene.running()
+    assert claimed.attempt == 1
+    worker = (await scene.job(claimed.job_id)).worker_id
+    assert worker is not None
+    await scene.store.workers.give_up(worker)
+    [lost] = await scene.store.workers.lost_runs(10)
+    transitions = [after_crash(lost, Chance(0.5, JobId(new_id()))) for _ in range(2)]
+
+    assert await scene.store.queue.finish([transitions[0]], "worker:a") == {claimed.run_id}
+    assert await scene.store.queue.finish([transitions[1]], "worker:b") == set()
+    assert (await scene.job(claimed.job_id)).crash_count == 1
+
+
+async def test_a_job_that_was_cancelled_meanwhile_is_not_rescued(scene: Scene) -> None:
+    claimed = await scene.running()
+    worker = (await scene.job(claimed.job_id)).worker_id
+    assert worker is not None
+    await scene.store.workers.give_up(worker)
+    await scene.store.jobs.cancel(claimed.job_id, None, None)
+
+    assert await scene.store.workers.lost_runs(10) == []
+
+
+async def test_a_run_that_no_worker_owns_is_never_rescued(scene: Scene, raw: Raw) -> None:
+    """An approved job is RUNNING and waits for a worker to take its run over."""
+    job_id = await scene.submit()
+    await raw(
+        f"update cortex.job set status = 'RUNNING', run_id = '{new_id()}', attempt = 1, "
+        f"updated_at = {'updated_at + 1' if raw.kind == 'sqlite' else 'cortex.now()'} where id = '{job_id}'"
+    )
+    await scene.clock.advance(days=1)
+    await scene.store.workers.declare_lost(await scene.worker())
+
+    assert await scene.store.workers.lost_runs(10) == []
+    assert await scene.status(job_id) is JobStatus.RUNNING
+
+
+async def test_workers_are_listed_living_first_then_the_latest(scene: Scene) -> None:
+    names = []
+    for name in ("a", "b", "c", "d"):
+        names.append(await scene.worker(name))
+        await scene.clock.advance(seconds=1)
+    await scene.store.workers.leave(names[3])
+    await scene.store.workers.give_up(names[1])
+
+    assert [worker.name for worker in await scene.store.workers.list()] == ["c", "a", "d", "b"]
+    assert [worker.name for worker in await scene.store.workers.list(limit=1)] == ["c"]

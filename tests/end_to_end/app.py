@@ -1,0 +1,224 @@
+"""A program with a worker, run by the tests as a process of its own: `python app.py '{"url": "sqlite:///…", …}'`.
+
+Every start of a handler is one line of a file that is only ever appended to: what the database says is compared with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from cortex_plane import Backoff, Context, Plane, RetryPolicy, Settings
+from cortex_plane.runtime.pace import Pace
+
+AT_ONCE = Backoff(base_seconds=0.0)
+SILENT = ("workers/register", "workers/close_lost")
+
+
+@dataclass
+class Config:
+    url: str
+    effects: str
+    lease_seconds: float = 0.6
+    grace_seconds: float = 1.0
+    blocked_limit_seconds: float = 120.0
+    concurrency: int = 2
+    ahead: int | None = None
+    """How much is claimed ahead, where a test must know."""
+    die: list[Any] = field(default_factory=list)
+    """Statement, moment and count at which the process kills itself."""
+
+
+def record(path: str, what: str, ctx: Context) -> None:
+    """One line in one write, so that lines of several processes never mix."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(file, f"{what} {ctx.job_id} {ctx.run_id}\n".encode())
+    finally:
+        os.close(file)
+
+
+def recorded(path: str) -> str:
+    with open(path, encoding="utf-8") as lines:
+        return lines.read()
+
+
+def register_agents(plane: Plane, effects: str, die: list[Any] | None = None) -> None:
+    started = 0
+
+    def start(ctx: Context) -> None:
+        nonlocal started
+        started += 1
+        record(effects, "start", ctx)
+        if die and die[:2] == ["handler", "started"] and started == die[2]:
+            die_now()
+
+    @plane.agent("steady", crash_limit=1000)
+    async def steady(ctx: Context, seconds: float = 0.0) -> str:
+        start(ctx)
+        await asyncio.sleep(seconds)
+        return ctx.job_id
+
+    @plane.agent("flaky", retry=RetryPolicy("in_place", 3, AT_ONCE))
+    async def flaky(ctx: Context) -> str:
+        start(ctx)
+        if f"fail {ctx.job_id}" not in recorded(effects):
+            record(effects, "fail", ctx)
+            raise ValueError("the first time")
+        return ctx.job_id
+
+    @plane.agent("once", on_crash="fail", retry=RetryPolicy("chain", 5, AT_ONCE))
+    async def once(ctx: Context) -> str:
+        start(ctx)
+        return ctx.job_id
+
+    @plane.agent("plain")
+    def plain(ctx: Context, seconds: float) -> str:
+        start(ctx)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not ctx.cancelled:
+            time.sleep(0.01)
+        record(effects, "told" if ctx.cancelled else "done", ctx)
+        return ctx.job_id
+
+    @plane.agent("block")
+    async def block(ctx: Context, seconds: float) -> str:
+        start(ctx)
+        if ctx.attempt == 1:
+            time.sleep(seconds)  # noqa: ASYNC251 - blocking the loop is what this agent is for.
+        return ctx.job_id
+
+    @plane.agent("poison")
+    async def poison(ctx: Context) -> None:
+        start(ctx)
+        await asyncio.sleep(0.2)
+        die_now()
+
+    @plane.agent("innocent")
+    async def innocent(ctx: Context, seconds: float) -> None:
+        start(ctx)
+        await asyncio.sleep(seconds)
+
+    waiting = "import os, sys, time; os.write(1, b'%d\\n' % os.getpid()); time.sleep(60)"
+    plane.command("program", [sys.executable, "-c", waiting], crash_limit=1000)
+
+
+def die_now() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)  # Nothing after this line ever happens.
+
+
+class Death:
+    """Kills this process at a chosen moment of a chosen statement, the n-th time that it has an effect.
+
+    before        nothing has reached the database
+    uncommitted   the statement is done, its transaction is open
+    committed     it is committed, and the answer has not been read
+    answered      the caller knows the answer, and has done nothing with it
+    """
+
+    def __init__(self, store: Any, statement: str, moment: str, count: int) -> None:
+        self._statement, self._moment, self._left = statement, moment, count
+        self._armed = False
+        if moment == "answered":
+            self._wrap_caller(store.queue, statement.rpartition("/")[2])
+        elif hasattr(store._database, "_writer"):
+            self._wrap_sqlite(store._database)
+        else:
+            self._wrap_postgres(store._database)
+
+    def _counts(self, answer: Any) -> bool:
+        """Some statements answer nothing at all; those count each time."""
+        self._left -= bool(answer) or self._statement in SILENT
+        return self._left == 0
+
+    def _wrap_caller(self, queue: Any, method: str) -> None:
+        real = getattr(queue, method)
+
+        async def call(*values: Any) -> Any:
+            answer = await real(*values)
+            if self._counts(answer):
+                die_now()
+            return answer
+
+        setattr(queue, method, call)
+
+    def _wrap_sqlite(self, database: Any) -> None:
+        execute, committed = database._execute, database._writer.committed
+
+        def dying_execute(wanted: Any, values: Any, connection: Any) -> Any:
+            if wanted.name != self._statement:
+                return execute(wanted, values, connection)
+            if self._moment == "before" and self._counts(True):
+                die_now()
+            rows = execute(wanted, values, connection)
+            now = self._moment != "before" and self._counts(rows)
+            if now and self._moment == "uncommitted":
+                die_now()
+            self._armed = self._armed or now
+            return rows
+
+        def dying_committed() -> None:
+            if self._armed:
+                die_now()
+            committed()
+
+        database._execute, database._writer.committed = dying_execute, dying_committed
+
+    def _wrap_postgres(self, database: Any) -> None:
+        fetch = database._fetch
+
+        async def dying_fetch(wanted: Any, values: Any) -> Any:
+            if wanted.name != self._statement:
+                return await fetch(wanted, values)
+            if self._moment == "before":
+                if self._counts(True):
+                    die_now()
+                return await fetch(wanted, values)
+            async with database._pool.acquire() as connection:
+                async with connection.transaction():
+                    rows = await connection.fetch(wanted.sql, *[values[name] for name in wanted.parameters])
+                    now = self._counts(rows)
+                    if now and self._moment == "uncommitted":
+                        die_now()
+                if now:
+                    die_now()
+            return rows
+
+        database._fetch = dying_fetch
+
+
+async def main(config: Config) -> None:
+    settings = Settings(
+        database_url=config.url,
+        lease_seconds=config.lease_seconds,
+        grace_seconds=config.grace_seconds,
+        blocked_limit_seconds=config.blocked_limit_seconds,
+        files=f"{config.effects}.files",
+    )
+    async with Plane(settings=settings) as plane:
+        register_agents(plane, config.effects, config.die)
+        store = await plane.store
+        if config.die and config.die[0] != "handler":
+            Death(store, *config.die)
+        loop = asyncio.get_running_loop()
+
+        def asked_to_stop() -> None:
+            loop.remove_signal_handler(signal.SIGTERM)  # The second signal does what signals do.
+            plane.stop_workers()
+
+        loop.add_signal_handler(signal.SIGTERM, asked_to_stop)
+        await plane.run_worker(concurrency=config.concurrency)
+
+
+if __name__ == "__main__":
+    chosen = Config(**json.loads(sys.argv[1]))
+    if chosen.ahead is not None:
+        Pace.ahead = lambda _pace, fixed=chosen.ahead: fixed  # type: ignore[method-assign, misc]
+    asyncio.run(main(chosen))

@@ -1,0 +1,18 @@
+"""A plane that goes by real time, for what has to do with leases and processes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cortex_plane import Plane, Settings
+
+
+@pytest.fixture
+async def live_plane(database_url: str, tmp_path: Path) -> AsyncIterator[Plane]:
+    """Short leases, a short grace, and the machine's own clock."""
+    settings = Settings(database_url=database_url, files=str(tmp_path / "files"), lease_seconds=0.9, grace_seconds=0.3)
+    async with Plane(settings=settings) as plane:
+        yield plane

@@ -1,0 +1,186 @@
+"""When a worker may still trust its lease, and when it must give up its jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import pytest
+
+from cortex_plane.adapters.system import SystemClock
+from cortex_plane.core.errors import Unavailable
+from cortex_plane.runtime.heartbeat import Heartbeat
+
+pytestmark = pytest.mark.anyio
+
+LEASE_SECONDS = 0.6
+
+
+class Verdicts:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.came = asyncio.Event()
+        self.thread: str | None = None
+
+    def __call__(self, why: str) -> None:
+        self.heard.append(why)
+        self.thread = threading.current_thread().name
+        self.came.set()
+
+
+@asynccontextmanager
+async def beating(beat: Callable[[float], bool], verdicts: Verdicts) -> AsyncIterator[Heartbeat]:
+    heart = Heartbeat(beat, verdicts, SystemClock(), LEASE_SECONDS, 120.0)
+    heart.start()
+    try:
+        yield heart
+    finally:
+        await heart.stop()
+
+
+async def test_the_lease_is_renewed_well_before_it_runs_out() -> None:
+    moments: list[float] = []
+    verdicts = Verdicts()
+
+    def beat(_seconds: float) -> bool:
+        moments.append(time.monotonic())
+        return True
+
+    async with beating(beat, verdicts):
+        await asyncio.sleep(2.5 * LEASE_SECONDS)
+
+    gaps = [after - before for before, after in pairwise(moments)]
+    assert len(moments) >= 5
+    assert max(gaps) < LEASE_SECONDS
+    assert verdicts.heard == []
+
+
+async def test_a_worker_that_was_declared_lost_is_told_so_in_its_event_loop() -> None:
+    verdicts = Verdicts()
+
+    async with beating(lambda _seconds: False, verdicts):
+        await asyncio.wait_for(verdicts.came.wait(), LEASE_SECONDS * 2)
+
+    assert verdicts.heard == ["this worker was declared LOST"]
+    assert verdicts.thread == threading.current_thread().name
+
+
+async def test_a_database_that_stays_away_costs_the_lease_before_others_may_take_it() -> None:
+    verdicts = Verdicts()
+    last_good = 0.0
+    beats = 0
+
+    def beat(_seconds: float) -> bool:
+        nonlocal last_good, beats
+        beats += 1
+        if beats > 1:
+            raise Unavailable("The database is away.")
+        last_good = time.monotonic()
+        return True
+
+    async with beating(beat, verdicts):
+        await asyncio.wait_for(verdicts.came.wait(), LEASE_SECONDS * 4)
+        lost_after = time.monotonic() - last_good
+
+    assert verdicts.heard == ["the lease could not be renewed in time"]
+    assert lost_after == pytest.approx(0.9 * LEASE_SECONDS, abs=0.35)
+    assert beats > 2
+
+
+async def test_a_database_that_comes_back_in_time_costs_nothing() -> None:
+    verdicts = Verdicts()
+    beats = 0
+
+    def beat(_seconds: float) -> bool:
+        nonlocal beats
+        beats += 1
+        if beats % 2:
+            raise Unavailable("The database is away for a moment.")
+        return True
+
+    async with beating(beat, verdicts):
+        await asyncio.sleep(3 * LEASE_SECONDS)
+
+    assert verdicts.heard == []
+    assert beats > 5
+
+
+async def test_an_answer_that_takes_longer_than_the_lease_is_worth_nothing() -> None:
+    verdicts = Verdicts()
+
+    def beat(_seconds: float) -> bool:
+        time.sleep(LEASE_SECONDS * 1.2)  # The lease counts from the moment at which the beat was sent.
+        return True
+
+    async with beating(beat, verdicts):
+        await asyncio.wait_for(verdicts.came.wait(), LEASE_SECONDS * 4)
+
+    assert verdicts.heard == ["the lease could not be renewed in time"]
+
+
+async def test_a_beat_that_fails_in_an_unforeseen_way_does_not_leave_the_worker_in_false_security() -> None:
+    verdicts = Verdicts()
+
+    def beat(_seconds: float) -> bool:
+        raise RuntimeError("something that nobody thought of")
+
+    async with beating(beat, verdicts):
+        await asyncio.wait_for(verdicts.came.wait(), LEASE_SECONDS * 4)
+
+    assert verdicts.heard == ["the lease could not be renewed in time"]
+
+
+async def test_a_beat_is_given_no_more_time_than_the_lease_has_left() -> None:
+    allowed: list[float] = []
+    verdicts = Verdicts()
+
+    def beat(seconds: float) -> bool:
+        allowed.append(seconds)
+        return True
+
+    async with beating(beat, verdicts):
+        await asyncio.sleep(LEASE_SECONDS)
+
+    assert allowed
+    assert all(0 < seconds <= LEASE_SECONDS for seconds in allowed)
+
+
+async def test_a_blocked_event_loop_does_not_stop_the_beat() -> None:
+    moments: list[float] = []
+    verdicts = Verdicts()
+
+    def beat(_seconds: float) -> bool:
+        moments.append(time.monotonic())
+        return True
+
+    async with beating(beat, verdicts):
+        time.sleep(2 * LEASE_SECONDS)  # noqa: ASYNC251 - this is the blocked loop.
+
+    assert len(moments) >= 4
+    assert verdicts.heard == []
+
+
+async def test_it_judges_others_only_after_two_beats_of_its_own() -> None:
+    settled_at: list[tuple[int, bool]] = []
+    beats = 0
+    heart: Heartbeat
+
+    def beat(_seconds: float) -> bool:
+        nonlocal beats
+        settled_at.append((beats, heart.settled))
+        beats += 1
+        return True
+
+    verdicts = Verdicts()
+    heart = Heartbeat(beat, verdicts, SystemClock(), LEASE_SECONDS, 120.0)
+    heart.start()
+    await asyncio.sleep(LEASE_SECONDS * 1.3)
+    settled = heart.settled
+    await heart.stop()
+
+    assert settled_at[:3] == [(0, False), (1, False), (2, True)]
+    assert settled

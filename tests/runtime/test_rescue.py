@@ -1,0 +1,250 @@
+"""What becomes of the jobs of a worker that fell silent, as the crash policy of their agent says."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cortex_plane import Backoff, JobStatus, RetryPolicy, RunStatus, WaitReason
+from cortex_plane.adapters.system import new_id
+from cortex_plane.core.agents import AgentConfig
+from cortex_plane.core.jobs import DEFAULT_TENANT_ID, Claimed, Job, JobId, NewJob, WorkerId
+from cortex_plane.core.outcomes import Transition
+from cortex_plane.core.states import WorkerStatus
+from cortex_plane.core.workers import actor_of
+from cortex_plane.operations.finish_runs import finish_runs
+from cortex_plane.operations.rescue_runs import declare_lost, rescue_runs
+from cortex_plane.ports.store import Store
+from cortex_plane.testing import ManualClock
+from tests.end_to_end.inspection import broken_rules, query
+from tests.runtime.helpers import claim, register_agent, register_worker, submit_to
+
+pytestmark = pytest.mark.anyio
+
+FAIL = AgentConfig(on_crash="fail", retry=RetryPolicy("in_place", 1, Backoff(base_seconds=10, jitter=False)))
+
+
+class Fleet:
+    """Workers that live and die on one store."""
+
+    def __init__(self, store: Store, clock: ManualClock) -> None:
+        self.store, self.clock = store, clock
+
+    async def lose(self, worker_id: WorkerId) -> int:
+        """Its lease runs out; another worker, which lives, rescues what it held."""
+        await self.clock.advance(seconds=16)
+        rescuer = await register_worker(self.store)
+        await declare_lost(self.store, rescuer)
+        return await rescue_runs(self.store, rescuer, new_id, lambda: 0.5)
+
+    async def crash_with(self, count: int = 1) -> list[Claimed]:
+        """A worker claims so many jobs in one go, and dies."""
+        worker_id = await register_worker(self.store)
+        claimed = await claim(self.store, worker_id, count)
+        await self.lose(worker_id)
+        return claimed
+
+    async def job(self, job_id: str) -> Job:
+        job = await self.store.jobs.get(JobId(job_id))
+        assert job is not None
+        return job
+
+
+@pytest.fixture
+def fleet(store: Store, clock: ManualClock) -> Fleet:
+    return Fleet(store, clock)
+
+
+async def test_resume_makes_the_job_due_at_once_and_costs_no_retry(fleet: Fleet, store: Store, clock: ManualClock) -> None:
+    (job_id,) = await submit_to(store, await register_agent(store), 1)
+    before = await fleet.job(job_id)
+
+    await fleet.crash_with(1)
+
+    job = await fleet.job(job_id)
+    assert (job.status, job.wait_reason, job.retry_count, job.crash_count) == (JobStatus.RETRY, WaitReason.WORKER_LOST, 0, 1)
+    assert (job.next_retry_at, job.position) == (clock.moment(), before.position)
+    (run,) = await store.jobs.runs(job_id)
+    assert (run.status, run.error) == (RunStatus.FAILED, "worker lost")
+    assert (await store.jobs.history(job_id))[-1].cause == "rescue"
+    assert len(await claim(store, await register_worker(store), 1)) == 1
+
+
+async def test_fail_ends_the_job_and_goes_on_by_a_linked_one(fleet: Fleet, store: Store) -> None:
+    (job_id,) = await submit_to(store, await register_agent(store, FAIL), 1, max_retries=1)
+
+    await fleet.crash_with(1)
+
+    job = await fleet.job(job_id)
+    assert (job.status, job.error_message) == (JobStatus.FAILED, "Scheduler crash recovery")
+    successor = await fleet.job(str(job.retried_as))
+    assert (successor.status, successor.retry_of, successor.retry_count) == (JobStatus.PENDING, job_id, 1)
+    (run,) = await store.jobs.runs(job_id)
+    assert (run.status, run.error) == (RunStatus.FAILED, "Scheduler crash recovery")
+
+
+async def test_fail_without_retries_left_is_the_end(fleet: Fleet, store: Store) -> None:
+    (job_id,) = await submit_to(store, await register_agent(store, FAIL), 1, max_retries=0)
+
+    await fleet.crash_with(1)
+
+    job = await fleet.job(job_id)
+    assert (job.status, job.retried_as) == (JobStatus.FAILED, None)
+    assert [entry["action"] for entry in await store.audit.list(job_id)] == ["JOB_EXHAUSTED_RETRIES"]
+
+
+async def test_a_job_that_kills_three_workers_alone_is_poisoned(fleet: Fleet, store: Store) -> None:
+    (job_id,) = await submit_to(store, await register_agent(store), 1)
+
+    counts = []
+    for _ in range(3):
+        await fleet.crash_with(1)
+        counts.append((await fleet.job(job_id)).crash_count)
+
+    job = await fleet.job(job_id)
+    assert counts == [1, 2, 3]
+    assert (job.status, job.retry_count) == (JobStatus.FAILED, 0)
+    assert str(job.error_message).startswith("POISONED: 3 workers died")
+    assert job.error["type"] == "POISONED"
+    assert await claim(store, await register_worker(store), 1) == []
+
+
+async def test_the_number_of_crashes_may_be_the_agents_own(fleet: Fleet, store: Store) -> None:
+    (job_id,) = await submit_to(store, await register_agent(store, AgentConfig(crash_limit=1)), 1)
+
+    await fleet.crash_with(1)
+
+    assert (await fleet.job(job_id)).status is JobStatus.FAILED
+
+
+async def test_the_crash_of_a_batch_counts_for_nobody(fleet: Fleet, store: Store) -> None:
+    ids = await submit_to(store, await register_agent(store), 5)
+
+    await fleet.crash_with(5)
+
+    jobs = [await fleet.job(job_id) for job_id in ids]
+    assert [(job.status, job.crash_count) for job in jobs] == [(JobStatus.RETRY, 0)] * 5
+
+
+async def test_the_jobs_of_a_crashed_batch_are_next_claimed_one_by_one(fleet: Fleet, store: Store, database_url: str) -> None:
+    agent = await register_agent(store)
+    ids = await submit_to(store, agent, 3)
+    await fleet.crash_with(3)
+    (untouched,) = await submit_to(store, agent, 1)
+
+    worker_id = await register_worker(store)
+    claims = [[claimed.job_id for claimed in await claim(store, worker_id, 10)] for _ in range(5)]
+
+    assert claims == [[ids[0]], [ids[1]], [ids[2]], [untouched], []]
+    together = await query(database_url, "select claimed_together from cortex.job_run where attempt = 2")
+    assert together == [(1,)] * 3
+
+
+async def test_of_a_batch_only_the_guilty_one_is_poisoned_in_the_end(fleet: Fleet, store: Store) -> None:
+    ids = await submit_to(store, await register_agent(store), 3)
+    guilty = ids[1]
+    await fleet.crash_with(3)
+
+    for _ in range(10):
+        worker_id = await register_worker(store)
+        for claimed in await claim(store, worker_id, 3):
+            if claimed.job_id != guilty:
+                await finish_runs(
+                    store,
+                    [Transition(claimed.job_id, claimed.run_id, JobStatus.COMPLETED, "complete")],
+                    actor_of(worker_id),
+                )
+        await fleet.lose(worker_id)
+
+    assert [(await fleet.job(job_id)).status for job_id in ids] == [JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.COMPLETED]
+    assert len(await store.jobs.runs(guilty)) == 4  # Once with the others, three times alone.
+
+
+async def test_a_worker_is_lost_only_when_its_last_lease_has_run_out(fleet: Fleet, store: Store, clock: ManualClock) -> None:
+    (job_id,) = await submit_to(store, await register_agent(store), 1)
+    worker_id = await register_worker(store, lease_seconds=15.0)
+    await claim(store, worker_id, 1)
+
+    await clock.advance(seconds=14)
+    assert await asyncio.to_thread(store.workers.beat, worker_id, 5.0)
+    await clock.advance(seconds=15)
+    in_time = await declare_lost(store, await register_worker(store))
+    await clock.advance(microseconds=1)
+    too_late = await declare_lost(store, await register_worker(store))
+
+    assert (in_time, too_late) == (0, 1)
+    assert (await fleet.job(job_id)).status is JobStatus.RUNNING  # Declaring is not yet rescuing.
+
+
+async def test_a_worker_never_declares_itself_lost(store: Store, clock: ManualClock) -> None:
+    worker_id = await register_worker(store)
+    await clock.advance(minutes=10)
+
+    assert await declare_lost(store, worker_id) == 0
+    assert await asyncio.to_thread(store.workers.beat, worker_id, 5.0)
+
+
+async def test_a_lost_worker_can_neither_beat_nor_claim_nor_finish(fleet: Fleet, store: Store) -> None:
+    agent = await register_agent(store)
+    (job_id,) = await submit_to(store, agent, 1)
+    worker_id = await register_worker(store)
+    (claimed,) = await claim(store, worker_id, 1)
+    await fleet.lose(worker_id)
+    await submit_to(store, agent, 3)
+
+    beats = await asyncio.to_thread(store.workers.beat, worker_id, 5.0)
+    claims = await claim(store, worker_id, 3)
+    late = Transition(claimed.job_id, claimed.run_id, JobStatus.COMPLETED, "complete", output='"late"')
+    finished = await finish_runs(store, [late], actor_of(worker_id))
+
+    assert (beats, claims, finished) == (False, [], set())
+    job = await fleet.job(job_id)
+    assert (job.status, job.output) == (JobStatus.RETRY, None)
+    assert [entry["action"] for entry in await store.audit.list(job_id)] == ["STALE_WRITE"]
+
+
+async def test_two_rescuers_rescue_each_run_once(fleet: Fleet, store: Store, clock: ManualClock, database_url: str) -> None:
+    ids = await submit_to(store, await register_agent(store), 250)
+    worker_id = await register_worker(store)
+    assert len(await claim(store, worker_id, 250)) == 250
+    await clock.advance(seconds=16)
+
+    async def rescue() -> int:
+        rescuer = await register_worker(store)
+        await declare_lost(store, rescuer)
+        return await rescue_runs(store, rescuer, new_id, lambda: 0.5)
+
+    counts = await asyncio.gather(rescue(), rescue(), rescue())
+
+    assert sum(counts) == 250
+    assert {(await fleet.job(job_id)).status for job_id in ids[::25]} == {JobStatus.RETRY}
+    assert await broken_rules(database_url) == {}
+
+
+@pytest.mark.parametrize("jobs", [0, 2])
+async def test_the_rescue_of_a_worker_has_an_end(fleet: Fleet, store: Store, jobs: int) -> None:
+    await submit_to(store, await register_agent(store), jobs)
+    worker_id = await register_worker(store)
+    await claim(store, worker_id, 2)
+
+    await fleet.lose(worker_id)
+
+    (lost,) = [worker for worker in await store.workers.list() if worker.id == worker_id]
+    assert lost.status is WorkerStatus.LOST
+    assert lost.ended_at is not None
+
+
+async def test_a_serial_key_is_free_again_after_the_rescue(fleet: Fleet, store: Store, database_url: str) -> None:
+    agent = await register_agent(store)
+    jobs = [
+        NewJob(JobId(new_id()), DEFAULT_TENANT_ID, agent.id, "work", "default", "{}", serial_key="key", max_retries=3)
+        for _ in range(2)
+    ]
+    await store.jobs.submit(jobs)
+
+    (first,) = await fleet.crash_with(5)
+    again = await claim(store, await register_worker(store), 5)
+
+    assert [claimed.job_id for claimed in again] == [first.job_id]
+    assert await broken_rules(database_url) == {}

@@ -1,0 +1,104 @@
+"""Large tables for the tests that read query plans: finished jobs by the thousand, and a few that live."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from cortex_plane.adapters.storage.jobs import NEWER_THAN_ALL
+from cortex_plane.adapters.storage.statements import Dialect, statement
+from cortex_plane.adapters.system import new_id
+from cortex_plane.core.jobs import JobId
+from cortex_plane.core.outcomes import Done
+from cortex_plane.core.states import JobStatus
+from tests.contract.support import BOOM, Scene, run_ids
+
+FINISHED = 20_000
+WAITING = 3_000
+LARGE = ("job", "job_run", "job_history", "queue_entry")
+
+
+async def populate(scene: Scene) -> dict[str, Any]:
+    """Some of each state on top of the finished ones; returns what statements can be asked about."""
+    worker, lost = await scene.worker(), await scene.worker()
+    for _ in range(20):
+        await scene.submit()
+    running = await scene.claim(worker, 10)
+    vanished = await scene.claim(lost, 10)
+    await scene.store.workers.give_up(lost)
+    await scene.finish(running[0], BOOM)
+    await scene.finish(running[1], Done("1"))
+    waiting = await scene.new_job()
+    await scene.store.jobs.submit([replace(waiting, id=JobId(new_id())) for _ in range(WAITING)])
+    for key in range(10):
+        await scene.submit(serial_key=f"key-{key // 2}")
+    for seconds in range(10):
+        await scene.submit(delay_seconds=60.0 + seconds)
+    return {"agent": await scene.agent(), "worker": worker, "running": running[2:], "lost": vanished}
+
+
+def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Every statement that only reads and that somebody waits for, with values as they come."""
+    running = facts["running"]
+    ids: Any = [one.job_id for one in running]
+    runs: Any = [one.run_id for one in running]
+    if dialect == "sqlite":
+        ids, runs = json.dumps(ids), json.dumps(runs)
+    page = {"before": NEWER_THAN_ALL, "queue": None, "limit": 50}
+    one = {"id": running[0].job_id}
+    asked: dict[str, tuple[str, dict[str, Any]]] = {
+        "get": ("jobs/get", one),
+        "status": ("jobs/status", one),
+        "history": ("jobs/history", one),
+        "runs": ("jobs/runs", one),
+        "chain end": ("jobs/chain_end", one),
+        "find": ("jobs/find", {"low": "00000000-0000-0000-0000-000000000000", "high": "00000000-ffff-ffff-ffff-ffffffffffff"}),
+        "list": ("jobs/list", {"status": None, **page}),
+        "list completed": ("jobs/list", {"status": JobStatus.COMPLETED, **page}),
+        "list of agent": ("jobs/list_of_agent", {"status": None, "agent_id": facts["agent"], **page}),
+        "list waiting": ("jobs/list_waiting", {"status": JobStatus.PENDING, "agent_id": None, **page}),
+        "list running": ("jobs/list_running", {"status": JobStatus.RUNNING, "agent_id": None, **page}),
+        "list failed": ("jobs/list_ended", {"status": JobStatus.FAILED, "agent_id": None, **page}),
+        "list cancelled of agent": ("jobs/list_ended", {"status": JobStatus.CANCELLED, "agent_id": facts["agent"], **page}),
+        "next due": ("queue/next_due", {}),
+        "lost runs": ("runs/of_lost_workers", {"limit": 100}),
+        "open runs": ("runs/open", {"worker_id": facts["worker"], "run_ids": runs}),
+        "closed runs": ("runs/closed", {"job_ids": ids, "run_ids": runs}),
+    }
+    for name, values in asked.values():
+        missing = set(statement(name, dialect).parameters) - set(values) - {"now"}
+        assert not missing, f"{name} needs {missing}"
+    return asked
+
+
+# Which index answers which question.
+INDEXES = {
+    "get": "job_pkey",
+    "status": "job_pkey",
+    "history": "job_history_pkey",
+    "runs": "job_run_pkey",
+    "find": "job_pkey",
+    "list": "job_pkey",
+    "list completed": "job_pkey",
+    "list of agent": "job_of_agent",
+    "list failed": "job_history_ended",
+    "list cancelled of agent": "job_history_ended",
+    "next due": "queue_entry_later",
+    "lost runs": "job_run_open",
+    "open runs": "job_run_open",
+    "closed runs": "job_run_pkey",
+}
+
+
+def claim_values(facts: dict[str, Any], dialect: Dialect, limit: int = 10) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "worker_id": facts["worker"],
+        "actor": "test",
+        "queues": ["default"],
+        "job_types": ["echo"],
+        "run_ids": list(run_ids(limit)),
+    }
+    if dialect == "sqlite":
+        values |= {name: json.dumps(values[name]) for name in ("queues", "job_types", "run_ids")}
+    return values

@@ -1,0 +1,175 @@
+"""Numbered migrations: forward only, once, all or nothing, and never on a database of another making."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortex_plane.adapters.storage.migrations import Migration, migrations_in, pending, status_of
+from cortex_plane.adapters.storage.postgres import schema as postgres_schema
+from cortex_plane.adapters.storage.sqlite import schema as sqlite_schema
+from cortex_plane.core.errors import CortexError, WrongDatabase
+from cortex_plane.testing import ManualClock
+from cortex_plane.wiring import open_store
+from tests.contract.support import Raw, Scene, raw_client
+
+pytestmark = pytest.mark.anyio
+
+ONE, TWO = Migration(1, "ground", "select 1;"), Migration(2, "more", "select 2;")
+
+
+# -- the rules, without any database -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("applied", "names"),
+    [({}, ["0001 ground", "0002 more"]), ({1: ONE.checksum}, ["0002 more"]), ({1: ONE.checksum, 2: TWO.checksum}, [])],
+)
+async def test_what_is_missing_is_pending(applied: dict[int, str], names: list[str]) -> None:
+    status = status_of([ONE, TWO], applied)
+
+    assert list(status.pending) == names
+    assert (status.current, status.latest) == (max(applied, default=0), 2)
+
+
+async def test_a_database_of_a_newer_program_is_refused() -> None:
+    with pytest.raises(WrongDatabase, match=r"schema version 3, this program knows only up to 2.*newer cortex-plane"):
+        pending([ONE, TWO], {1: ONE.checksum, 2: TWO.checksum, 3: "x"})
+
+
+async def test_a_migration_that_was_changed_afterwards_is_refused() -> None:
+    with pytest.raises(WrongDatabase, match=r"Migration 1 \(ground\) is not the one"):
+        pending([ONE, TWO], {1: "another text"})
+
+
+@pytest.mark.parametrize("module", [sqlite_schema, postgres_schema], ids=["sqlite", "postgres"])
+async def test_our_own_migrations_are_numbered_without_gaps(module: Any) -> None:
+    known = migrations_in(module.FOLDER)
+
+    assert [migration.version for migration in known] == list(range(1, len(known) + 1))
+    assert len(known) == len(list(module.FOLDER.glob("*.sql"))), "a file whose name does not fit would be passed over"
+
+
+async def test_both_stores_have_the_same_migrations() -> None:
+    names = [[(m.version, m.name) for m in migrations_in(module.FOLDER)] for module in (sqlite_schema, postgres_schema)]
+
+    assert names[0] == names[1]
+
+
+# -- on each store -------------------------------------------------------------------------------
+
+
+class Folder:
+    """Our migrations, and what a later version would add."""
+
+    def __init__(self, path: Path, database_url: str) -> None:
+        self.path, self.url = path, database_url
+        module: Any = sqlite_schema if database_url.startswith("sqlite") else postgres_schema
+        shutil.copytree(module.FOLDER, path)
+        self.prefix = "" if database_url.startswith("sqlite") else "cortex."
+
+    def add(self, name: str, sql: str) -> None:
+        (self.path / name).write_text(sql.replace("cortex.", self.prefix))
+
+    def store(self) -> Any:
+        store: Any = open_store(self.url, ManualClock())
+        arguments = (store._database, ManualClock()) if self.url.startswith("sqlite") else (store._database,)
+        store.schema = type(store.schema)(*arguments, folder=self.path)
+        return store
+
+
+@pytest.fixture
+def folder(tmp_path: Path, database_url: str) -> Folder:
+    return Folder(tmp_path / "migrations", database_url)
+
+
+@pytest.fixture
+async def made(folder: Folder, database_url: str) -> AsyncIterator[Raw]:
+    """A raw client of a database that the present version has made, with one job in it."""
+    store = folder.store()
+    await store.open()
+    await Scene(store, ManualClock()).submit()
+    await store.close()
+    async with raw_client(database_url, ManualClock()) as client:
+        yield client
+
+
+async def test_opening_twice_migrates_once(folder: Folder, made: Raw) -> None:
+    before = await made("select * from cortex.migration")
+    store = folder.store()
+    await store.open()
+    await store.close()
+
+    assert await made("select * from cortex.migration") == before
+
+
+async def test_a_newer_migration_is_applied_on_sqlite_and_asked_for_on_postgresql(folder: Folder, made: Raw) -> None:
+    folder.add("0002_colour.sql", "alter table cortex.agent add column colour text;")
+    store = folder.store()
+    if made.kind == "postgres":
+        with pytest.raises(WrongDatabase, match="Run: cortex db upgrade"):
+            await store.open()
+        await store.open(prepare=False)
+        assert (await store.schema.status()).pending == ("0002 colour",)
+        assert await store.schema.upgrade() == ["0002 colour"]
+    else:
+        await store.open()
+
+    assert (await store.schema.status()).pending == ()
+    assert await store.schema.upgrade() == []
+    assert len(await store.jobs.list()) == 1
+    assert await made("select colour from cortex.agent") == [(None,)]
+    await store.close()
+
+
+async def test_a_migration_that_fails_leaves_nothing_of_itself_or_its_company(folder: Folder, made: Raw) -> None:
+    folder.add("0002_colour.sql", "alter table cortex.agent add column colour text;")
+    folder.add("0003_wrong.sql", "alter table cortex.agent add column size text; alter table cortex.nowhere add column x text;")
+    store = folder.store()
+    await store.open(prepare=False)
+    with pytest.raises(CortexError):
+        await store.schema.upgrade()
+
+    assert (await store.schema.status()).current == 1
+    assert await made("select version from cortex.migration") == [(1,)]
+    assert len(await store.jobs.list()) == 1
+    await store.close()
+
+
+async def test_a_newer_database_is_refused_and_untouched(folder: Folder, made: Raw) -> None:
+    values = f"values (99, 'future', 'x', {made.now})"
+    await made(f"insert into cortex.migration (version, name, checksum, applied_at) {values}")
+    store = folder.store()
+    with pytest.raises(WrongDatabase, match="newer cortex-plane"):
+        await store.open()
+
+    assert len(await made("select * from cortex.migration")) == 2
+
+
+async def test_a_database_with_another_first_migration_is_refused(folder: Folder, made: Raw) -> None:
+    await made("update cortex.migration set checksum = 'another'")
+    store = folder.store()
+    with pytest.raises(WrongDatabase, match="not the one that this database was made with"):
+        await store.open()
+
+
+async def test_a_database_without_our_schema_says_what_to_do(database_url: str, folder: Folder, made: Raw) -> None:
+    """`prepare=False` is for commands that must not change anything."""
+    if made.kind == "sqlite":
+        url = database_url.replace("test.db", "other.db")
+    else:
+        await made("drop schema cortex cascade")
+        url = database_url
+    store: Any = open_store(url, ManualClock())
+    await store.open(prepare=False)
+    status = await store.schema.status()
+    with pytest.raises(CortexError):
+        await store.jobs.list()
+
+    assert status.current == 0
+    assert status.pending
+    await store.close()

@@ -1,0 +1,200 @@
+"""PostgreSQL answers from its indexes on large tables, before any ANALYZE and with any kind of plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from cortex_plane.adapters.storage.jobs import SqlJobs
+from cortex_plane.adapters.storage.queue import SqlQueue
+from cortex_plane.adapters.storage.statements import statement
+from cortex_plane.core.outcomes import Checkpoint, Done
+from cortex_plane.testing import ManualClock, PostgresCluster
+from cortex_plane.wiring import open_store
+from tests.contract.sessions import Session, sessions
+from tests.contract.support import BOOM, Scene, ended
+from tests.storage.plans import FINISHED, INDEXES, LARGE, populate, questions
+
+pytestmark = pytest.mark.anyio
+
+# Rows that a statement may touch in a large table; each batch here has at most 10 jobs.
+FEW = 300
+
+FILL = f"""
+set session_replication_role = replica;
+insert into cortex.job (id, agent_id, job_type, status, error_message, finished_at, worker_job_id, cause)
+  select cortex.uuid7(), (select id from cortex.agent), 'echo',
+    (array['COMPLETED', 'COMPLETED', 'COMPLETED', 'FAILED', 'CANCELLED']::cortex.job_status[])[1 + n % 5],
+    case when n % 5 = 3 then 'boom' end, cortex.now(), null, 'test'
+  from generate_series(1, {FINISHED}) n;
+insert into cortex.job_run (id, job_id, attempt, tenant_id, params_snapshot, status, started_at, finished_at, worker_id)
+  select gen_random_uuid(), id, 1, tenant_id, payload, 'COMPLETED', created_at, finished_at, gen_random_uuid() from cortex.job;
+insert into cortex.job_history (job_id, revision, new_status, cause, created_at)
+  select id, 3, status, 'test', created_at from cortex.job
+  union all select id, 2, 'RUNNING', 'claim', created_at from cortex.job
+  union all select id, 1, 'PENDING', 'submit', created_at from cortex.job;
+set session_replication_role = default;
+"""
+
+
+@pytest.fixture(scope="module")
+def large_url(cluster: PostgresCluster) -> Iterator[str]:
+    url = cluster.create_database("test_plans", template="cortex_template")
+    yield url
+    cluster.drop_database("test_plans")
+
+
+@pytest.fixture(scope="module")
+async def facts(large_url: str, anyio_backend: str) -> dict[str, Any]:
+    """Tables as they are when work has just begun to pour in: large, and nobody has counted them yet."""
+    clock = ManualClock()
+    await clock.rule(large_url)
+    store: Any = open_store(large_url)
+    await store.open()
+    scene = Scene(store, clock)
+    await scene.agent()
+    connection = await asyncpg.connect(large_url)
+    for table in LARGE:
+        await connection.execute(f"alter table cortex.{table} set (autovacuum_enabled = false)")
+    await connection.execute(FILL)
+    found = await populate(scene)
+    found["scene"] = scene
+    counted = await connection.fetchval(
+        "select count(*) from pg_stats where schemaname = 'cortex' and tablename = any ($1)", LARGE
+    )
+    assert counted == 0, "nobody has analysed the tables"
+    await connection.close()
+    await store.close()
+    return found
+
+
+@pytest.fixture
+async def session(large_url: str) -> AsyncIterator[Session]:
+    """Everything that a test does here is undone."""
+    async with sessions(large_url, 1) as [session]:
+        await session.begin()
+        yield session
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+async def test_every_question_is_answered_from_an_index(facts: dict[str, Any], session: Session, mode: str) -> None:
+    await session.connection.execute(f"set local plan_cache_mode = {mode}")
+    wrong = []
+    for question, (name, values) in questions(facts, "postgres").items():
+        wanted = statement(name, "postgres")
+        arguments = [values[parameter] for parameter in wanted.parameters]
+        [(plan,)] = await session.connection.fetch(f"explain (format json) {wanted.sql.rstrip().rstrip(';')}", *arguments)
+        nodes = list(walk(json.loads(plan)[0]["Plan"]))
+        wrong += [f"{question}: Seq Scan on {node['Relation Name']}" for node in nodes if is_scan_of_large(node)]
+        used = {node.get("Index Name") for node in nodes}
+        if question in INDEXES and INDEXES[question] not in used:
+            wrong.append(f"{question}: {INDEXES[question]} is not among {used}")
+    assert not wrong, "\n".join(wrong)
+
+
+def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", []):
+        yield from walk(child)
+
+
+def is_scan_of_large(node: dict[str, Any]) -> bool:
+    return node["Node Type"] == "Seq Scan" and node["Relation Name"] in LARGE
+
+
+async def touched(session: Session) -> dict[str, tuple[int, int]]:
+    """Sequential scans of each large table in this transaction, and rows that were read."""
+    rows = await session.connection.fetch(
+        "select relname, seq_scan, seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_xact_user_tables "
+        "where schemaname = 'cortex' and relname = any ($1)",
+        LARGE,
+    )
+    return {row[0]: (row[1], row[2]) for row in rows}
+
+
+async def assert_few_rows(session: Session, what: str) -> None:
+    for table, (scans, rows) in (await touched(session)).items():
+        assert scans == 0, f"{what} scans {table}"
+        assert rows <= FEW, f"{what} reads {rows} rows of {table}"
+
+
+async def test_the_counting_notices_a_scan(facts: dict[str, Any], session: Session) -> None:
+    await session.connection.fetch("select count(*) from cortex.job where priority = 7")
+
+    assert (await touched(session))["job"] == (1, (await session.connection.fetchval("select count(*) from cortex.job")))
+
+
+@pytest.mark.parametrize(
+    "question", ["list", "list of agent", "list waiting", "list running", "list failed", "next due", "lost runs", "open runs"]
+)
+async def test_a_question_reads_only_the_rows_that_it_answers_with(
+    facts: dict[str, Any], session: Session, question: str
+) -> None:
+    name, values = questions(facts, "postgres")[question]
+    await session.read(name, **values)
+
+    await assert_few_rows(session, question)
+
+
+@pytest.mark.parametrize("mode", ["auto", "force_generic_plan"])
+async def test_a_claim_reads_only_what_it_takes(facts: dict[str, Any], session: Session, mode: str) -> None:
+    await session.connection.execute(f"set local plan_cache_mode = {mode}")
+    for _ in range(2):
+        assert len(await session.claim(facts["worker"], 10)) == 10
+
+    await assert_few_rows(session, "claim")
+
+
+@pytest.mark.parametrize("mode", ["auto", "force_generic_plan"])
+async def test_an_end_a_checkpoint_and_a_cancel_read_only_their_own_rows(
+    facts: dict[str, Any], session: Session, mode: str
+) -> None:
+    await session.connection.execute(f"set local plan_cache_mode = {mode}")
+    first, second, third, fourth, *_ = facts["running"]
+    queue = SqlQueue(session)  # type: ignore[arg-type]
+    assert len(await queue.save_checkpoints([Checkpoint(first.job_id, first.run_id, "{}")])) == 1
+    assert len(await queue.finish([ended(first, Done("1")), ended(second, BOOM), ended(third, Done("1"))], "test")) == 3
+    assert await session.cancel(fourth.job_id)
+
+    await assert_few_rows(session, "finish")
+
+
+async def test_serial_keys_are_settled_without_reading_all(facts: dict[str, Any], session: Session) -> None:
+    for _ in range(3):
+        claimed = await session.claim(facts["worker"], 50)
+        assert await session.finish(*(ended(one, Done("1")) for one in claimed)) == {one.run_id for one in claimed}
+
+    for table, (scans, rows) in (await touched(session)).items():
+        assert scans == 0, table
+        assert rows <= 10 * FEW, (table, rows)
+
+
+async def test_a_submission_reads_nothing_but_itself(facts: dict[str, Any], session: Session) -> None:
+    scene = facts["scene"]
+    await session.submit(*[await scene.new_job(serial_key="key-0") for _ in range(5)])
+
+    await assert_few_rows(session, "submit")
+
+
+async def test_a_promotion_reads_only_what_is_due(facts: dict[str, Any], session: Session) -> None:
+    await session.connection.execute(
+        "update cortex.queue_entry set due_at = cortex.now() where state = 'later' and due_at <= cortex.now() + interval '65 s'"
+    )
+    before = await touched(session)
+    assert await SqlQueue(session).promote_due(100) >= 5  # type: ignore[arg-type]
+
+    after = await touched(session)
+    assert after["queue_entry"][0] == before["queue_entry"][0]
+    assert after.get("job", (0, 0))[0] == 0
+
+
+async def test_a_retry_finds_its_job_by_id(facts: dict[str, Any], session: Session) -> None:
+    [(finished,)] = await session.connection.fetch("select id from cortex.job where status = 'FAILED' limit 1")
+    before = await touched(session)
+    assert await SqlJobs(session).retry(str(finished), "01890000-0000-7000-8000-000000000001", None)  # type: ignore[arg-type]
+
+    assert (await touched(session))["job"][0] == before["job"][0]

@@ -1,0 +1,276 @@
+"""Opening a SQLite file: what is refused, in words that help."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from cortex_plane.adapters.storage.sqlite import connection as sqlite_connection
+from cortex_plane.adapters.storage.sqlite.connection import wal_is_safe
+from cortex_plane.core.errors import CortexError, InvalidInput, StorageFull, Unavailable, WrongDatabase
+from cortex_plane.testing import ManualClock
+from cortex_plane.wiring import open_store
+from tests.contract.support import Scene
+
+pytestmark = pytest.mark.anyio
+
+NOBODY = 65534
+
+
+async def opened(url: str) -> Any:
+    store: Any = open_store(url, ManualClock())
+    await store.open()
+    return store
+
+
+@contextmanager
+def as_an_ordinary_user() -> Iterator[None]:
+    """Root may write anywhere, so a test of permissions must not be root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that every user can reach."""
+    path = Path(tempfile.mkdtemp(prefix="cortex-test-"))
+    yield path
+    path.chmod(0o755)
+    shutil.rmtree(path)
+
+
+@pytest.mark.parametrize(
+    ("version", "safe"),
+    [
+        ("3.44.5", False),
+        ("3.44.6", True),
+        ("3.44.10", True),
+        ("3.45.0", False),
+        ("3.50.6", False),
+        ("3.50.7", True),
+        ("3.51.0", False),
+        ("3.51.2", False),
+        ("3.51.3", True),
+        ("3.52.0", True),
+        ("3.54.1", True),
+        ("4.0.0", True),
+        ("3.7.0", False),
+    ],
+)
+def test_a_write_ahead_log_is_used_only_where_it_loses_nothing(version: str, safe: bool) -> None:
+    assert wal_is_safe(version) is safe
+
+
+def test_the_library_that_we_bring_is_safe() -> None:
+    assert wal_is_safe(apsw.sqlite_lib_version())
+
+
+@pytest.mark.parametrize("safe", [True, False])
+async def test_an_affected_library_works_without_a_write_ahead_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: bool
+) -> None:
+    monkeypatch.setattr(sqlite_connection, "wal_is_safe", lambda _: safe)
+    store = await opened(f"sqlite:///{tmp_path}/test.db")
+    scene = Scene(store, ManualClock())
+    job_id = await scene.submit()
+    assert [one.job_id for one in await scene.claim(await scene.worker())] == [job_id]
+    await store.close()
+
+    plain = apsw.Connection(str(tmp_path / "test.db"))
+    assert plain.execute("pragma journal_mode").get == ("wal" if safe else "delete")
+    plain.close()
+
+
+async def test_every_connection_is_safe_and_knows_foreign_keys(tmp_path: Path) -> None:
+    connection = sqlite_connection.connect(tmp_path / "test.db", for_writing=True)
+
+    assert connection.execute("pragma synchronous").get == 2
+    assert connection.execute("pragma foreign_keys").get == 1
+    assert connection.execute("pragma journal_mode").get == "wal"
+    connection.close()
+
+
+async def test_a_reader_cannot_write(tmp_path: Path) -> None:
+    sqlite_connection.connect(tmp_path / "test.db", for_writing=True).close()
+    reader = sqlite_connection.connect(tmp_path / "test.db", for_writing=False)
+
+    with pytest.raises(apsw.ReadOnlyError):
+        reader.execute("create table t (a)")
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path.write_text("Dear diary, " * 500), "not a SQLite database"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0" + os.urandom(8_000)), "not a SQLite database|damaged"),
+        (lambda path: path.mkdir(), "cannot be opened"),
+    ],
+    ids=["text", "garbage", "folder"],
+)
+async def test_a_path_that_holds_something_else_is_refused_and_left_alone(tmp_path: Path, make: Any, words: str) -> None:
+    path = tmp_path / "test.db"
+    make(path)
+    before = path.read_bytes() if path.is_file() else None
+
+    with pytest.raises(WrongDatabase, match=words):
+        await opened(f"sqlite:///{path}")
+    assert (path.read_bytes() if path.is_file() else None) == before
+
+
+async def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WrongDatabase, match="Does its folder exist"):
+        await opened(f"sqlite:///{tmp_path}/nowhere/test.db")
+
+    assert not (tmp_path / "nowhere").exists()
+
+
+def forbid(path: Path, what: str) -> None:
+    for leftover in path.parent.glob("test.db-*"):
+        leftover.unlink()
+    path.chmod(0o666 if what == "folder" else 0o444)
+    path.parent.chmod(0o777 if what == "file" else 0o555)
+
+
+async def open_and_write(store: Any) -> None:
+    """A file that may only be read can be opened, for reading; the first write is refused."""
+    await store.open()
+    await Scene(store, ManualClock()).agent()
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "both"])
+async def test_writing_to_what_may_not_be_written_is_refused_in_words_that_help(folder: Path, what: str) -> None:
+    path = folder / "test.db"
+    await (await opened(f"sqlite:///{path}")).close()
+    forbid(path, what)
+    store: Any = open_store(f"sqlite:///{path}", ManualClock())
+
+    with as_an_ordinary_user(), pytest.raises(WrongDatabase, match=r"read-only|cannot be opened"):
+        await open_and_write(store)
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "cortex.db",
+        "/tmp/cortex.db",
+        "mysql://localhost/db",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite://cortex.db",
+        "sqlite:cortex.db",
+        "sqlite:///:memory:",
+        "postgresql+asyncpg://localhost/db",
+        "postgresql://localhost:port/db",
+        "postgresql://[::1/db",
+        "postgresql://localhost:99999/db",
+        "postgresql:///db?port=x",
+    ],
+)
+async def test_an_address_that_makes_no_sense_is_refused_before_anything_is_touched(url: str) -> None:
+    with pytest.raises(WrongDatabase):
+        await opened(url)
+
+
+def test_several_hosts_may_be_named_and_no_password_is_shown() -> None:
+    """asyncpg tries one after the other."""
+    description = open_store("postgresql://ada:secret@one:5432,two:5433/cortex").description
+
+    assert "cortex" in description
+    assert "secret" not in description
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:///a.db", "a.db"),
+        ("sqlite:////a/b.db", "/a/b.db"),
+        ("sqlite:///a%20b.db", "a b.db"),
+        ("sqlite:///ü/c.db", "ü/c.db"),
+    ],
+)
+def test_three_slashes_are_relative_and_four_are_absolute(url: str, path: str) -> None:
+    assert open_store(url).description == f"SQLite, {path}"
+
+
+async def test_a_disk_that_is_full_is_called_by_its_name_and_nothing_is_half_done(tmp_path: Path) -> None:
+    store = await opened(f"sqlite:///{tmp_path}/test.db")
+    scene = Scene(store, ManualClock())
+    await scene.submit()
+    await store._database.run(lambda connection: connection.execute("pragma max_page_count = 1").get)
+    with pytest.raises(StorageFull, match="free some space"):
+        await scene.submit(payload='{"text":"' + "x" * 500_000 + '"}')
+
+    assert len(await store.jobs.list()) == 1
+    assert await store.queue.depths() == {"default": {"ready": 1}}
+    await store.close()
+
+
+async def test_a_closed_store_says_so_instead_of_waiting_for_ever(tmp_path: Path) -> None:
+    store = await opened(f"sqlite:///{tmp_path}/test.db")
+    scene = Scene(store, ManualClock())
+    job = await scene.new_job()
+    await store.close()
+
+    with pytest.raises(CortexError, match="not open"):
+        await asyncio.wait_for(store.jobs.submit([job]), 3)
+    with pytest.raises(CortexError, match="not open"):
+        await asyncio.wait_for(store.jobs.list(), 3)
+    with pytest.raises(CortexError):
+        await asyncio.wait_for(asyncio.to_thread(store.workers.beat, "w", 1.0), 3)
+
+
+async def test_a_heartbeat_that_gets_no_answer_gives_up_in_time(tmp_path: Path) -> None:
+    store = await opened(f"sqlite:///{tmp_path}/test.db")
+    worker = await Scene(store, ManualClock()).worker()
+    other = apsw.Connection(str(tmp_path / "test.db"))
+    other.execute("begin immediate")
+    with pytest.raises(Unavailable, match=r"within 0\.2 s"):
+        await asyncio.to_thread(store.workers.beat, worker, 0.2)
+    other.execute("rollback")
+    other.close()
+
+    assert await asyncio.to_thread(store.workers.beat, worker, 5.0)
+    await store.close()
+
+
+async def test_a_store_that_failed_to_open_leaves_no_thread_behind(tmp_path: Path) -> None:
+    (tmp_path / "test.db").write_text("Dear diary")
+    before = set(threading.enumerate())
+    with pytest.raises(WrongDatabase):
+        await opened(f"sqlite:///{tmp_path}/test.db")
+
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.name == "cortex-sqlite-writer"]
+
+
+async def test_a_foreign_connection_is_refused(tmp_path: Path) -> None:
+    store = await opened(f"sqlite:///{tmp_path}/test.db")
+    job = await Scene(store, ManualClock()).new_job()
+    foreign = sqlite3.connect(":memory:")
+    with pytest.raises(InvalidInput, match="Python's sqlite3 cannot be joined"):
+        await store.jobs.submit([job], foreign)
+    foreign.close()
+    with pytest.raises(InvalidInput, match=r"takes an apsw\.Connection, not a builtins\.str"):
+        await store.jobs.submit([job], "connection")
+
+    assert await store.jobs.list() == []
+    await store.close()

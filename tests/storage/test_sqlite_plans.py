@@ -1,0 +1,196 @@
+"""SQLite answers from its indexes on large tables; what triggers do is counted too."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from cortex_plane.adapters.storage.sqlite.connection import connect
+from cortex_plane.adapters.storage.statements import statement
+from cortex_plane.adapters.system import new_id
+from cortex_plane.core.outcomes import Done
+from cortex_plane.core.states import JobStatus
+from cortex_plane.ports.json_text import dumps
+from cortex_plane.testing import ManualClock
+from cortex_plane.wiring import open_store
+from tests.contract.support import BOOM, Scene, ended
+from tests.storage.plans import FINISHED, LARGE, claim_values, populate, questions
+
+pytestmark = pytest.mark.anyio
+
+# Steps of a full scan: materialised batches of ten are scanned, the large tables never.
+FEW = 300
+
+FILL = """
+insert into job (id, agent_id, job_type, position, created_at, queued_at, updated_at)
+select printf('018a0000-0000-7000-8000-%012x', value), (select id from agent), 'echo', value * 100, :now, :now, :now
+from json_each(:numbers);
+update job set status = 'RUNNING', run_id = id, worker_id = printf('w%d', position), attempt = 1, revision = 2,
+  cause = 'claim', updated_at = :now;
+update job set status = case (position / 100) % 5 when 3 then 'FAILED' when 4 then 'CANCELLED' else 'COMPLETED' end,
+  error_message = case (position / 100) % 5 when 3 then 'boom' end,
+  run_id = null, worker_id = null, worker_job_id = null, revision = 3, cause = 'test', finished_at = :now, updated_at = :now;
+"""
+
+
+class Large:
+    def __init__(self, connection: apsw.Connection, facts: dict[str, Any], clock: ManualClock) -> None:
+        self.connection, self.facts, self.clock = connection, facts, clock
+
+    def plan(self, name: str, values: dict[str, Any]) -> list[str]:
+        sql = f"explain query plan {statement(name, 'sqlite').sql}"
+        return [str(row[3]) for row in self.connection.execute(sql, {**values, "now": self.clock.now()}).fetchall()]
+
+    def scanned(self, name: str, values: dict[str, Any]) -> tuple[int, int]:
+        return self.measured(statement(name, "sqlite").sql, {**values, "now": self.clock.now()})
+
+    def measured(self, sql: str, values: dict[str, Any]) -> tuple[int, int]:
+        """Rows that came back, and steps of full scans that it took, triggers included. Undone afterwards."""
+        steps: list[int] = []
+
+        def profile(event: Any) -> None:
+            steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_FULLSCAN_STEP"])
+
+        self.connection.execute("savepoint test")
+        self.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, profile, id="test")
+        rows = self.connection.execute(sql, values).fetchall()
+        self.connection.trace_v2(0, None, id="test")
+        self.connection.execute("rollback to test")
+        self.connection.execute("release test")
+        return len(rows), max(steps)
+
+
+@pytest.fixture(scope="module")
+async def large(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncIterator[Large]:
+    clock = ManualClock()
+    path: Path = tmp_path_factory.mktemp("plans") / "test.db"
+    store: Any = open_store(f"sqlite:///{path}", clock)
+    await store.open()
+    scene = Scene(store, clock)
+    await scene.agent()
+    numbers = json.dumps(list(range(1, FINISHED + 1)))
+    await store._database.run(lambda writer: writer.execute(FILL, {"now": clock.now(), "numbers": numbers}).fetchall())
+    facts = await populate(scene)
+    await store.close()
+    connection = connect(path, for_writing=True)
+    yield Large(connection, facts, clock)
+    connection.close()
+
+
+async def test_every_question_is_answered_from_an_index(large: Large) -> None:
+    wrong = [
+        f"{question}: {line}"
+        for question, (name, values) in questions(large.facts, "sqlite").items()
+        for line in large.plan(name, values)
+        if is_scan_of_large(line)
+    ]
+
+    assert not wrong, "\n".join(wrong)
+
+
+def is_scan_of_large(line: str) -> bool:
+    """A line such as `SCAN j`, or `SCAN job`; a walk along an index, for the order, is judged by its steps below."""
+    found = re.fullmatch(r"SCAN (\w+)", line)
+    return found is not None and found[1] in {*LARGE, "j", "r", "h", "e"}
+
+
+@pytest.mark.parametrize(
+    "question", ["list", "list of agent", "list waiting", "list running", "list failed", "next due", "lost runs", "open runs"]
+)
+async def test_a_question_steps_over_no_rows_that_it_does_not_answer_with(large: Large, question: str) -> None:
+    name, values = questions(large.facts, "sqlite")[question]
+    rows, steps = large.scanned(name, values)
+
+    assert rows
+    assert steps <= FEW
+
+
+async def test_the_counting_notices_a_scan(large: Large) -> None:
+    assert is_scan_of_large("SCAN job")
+    assert is_scan_of_large("SCAN j")
+    assert not is_scan_of_large("SCAN job USING INDEX sqlite_autoindex_job_1")
+    assert not is_scan_of_large("SEARCH j USING INDEX sqlite_autoindex_job_1 (id=?)")
+    assert large.measured("select * from job where priority = 7", {}) >= (0, FINISHED)
+
+
+def finish_batch(large: Large) -> str:
+    first, second, third, *_ = large.facts["running"]
+    changes = [ended(first, Done("1")), ended(second, BOOM), ended(third, Done("1"))]
+    return dumps(
+        [
+            {
+                "job_id": change.job_id,
+                "run_id": change.run_id,
+                "status": change.status,
+                "output": None,
+                "error": change.error,
+                "error_message": change.error_message,
+                "wait_reason": change.wait_reason,
+                "delay_seconds": change.delay_seconds,
+                "retry_count": change.retry_count,
+                "crash_count": change.crash_count,
+                "cause": change.cause,
+                "note": change.note,
+            }
+            for change in changes
+        ]
+    )
+
+
+WRITES: dict[str, Callable[[Large], dict[str, Any]]] = {
+    "queue/claim": lambda large: claim_values(large.facts, "sqlite"),
+    "runs/finish": lambda large: {"actor": "test", "batch": finish_batch(large)},
+    "jobs/cancel": lambda large: {"id": large.facts["running"][3].job_id, "actor": None, "note": None},
+    "queue/promote_due": lambda large: {"limit": 100},
+    "runs/checkpoint": lambda large: {
+        "batch": dumps([{"job_id": one.job_id, "run_id": one.run_id, "checkpoint": {}} for one in large.facts["running"]])
+    },
+    "jobs/retry": lambda large: {"id": "018a0000-0000-7000-8000-000000000003", "new_id": new_id(), "actor": None},
+    "workers/close_lost": lambda large: {},
+    "workers/declare_lost": lambda large: {"id": large.facts["worker"]},
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_change_and_its_triggers_step_over_no_large_table(large: Large, name: str) -> None:
+    values = WRITES[name](large)
+    if name == "queue/promote_due":
+        large.connection.execute("update queue_entry set due_at = 0 where state = 'later'")
+    rows, steps = large.scanned(name, values)
+
+    assert rows or name.startswith("workers/")
+    assert steps <= FEW
+
+
+async def test_a_submission_with_a_serial_key_reads_only_its_key(large: Large) -> None:
+    job = {
+        "id": new_id(),
+        "tenant_id": "00000000-0000-7000-8000-000000000000",
+        "agent_id": large.facts["agent"],
+        "job_type": "echo",
+        "queue": "default",
+        "payload": {},
+        "priority": 0,
+        "max_retries": 3,
+        "serial_key": "key-0",
+        "tags": [],
+    }
+    _, steps = large.scanned("jobs/submit", {"jobs": dumps([job])})
+
+    assert steps <= FEW
+
+
+async def test_the_tables_are_as_large_as_they_should_be(large: Large) -> None:
+    counts = {table: large.connection.execute(f"select count(*) from {table}").get for table in LARGE}
+
+    assert counts["job"] > FINISHED
+    assert counts["job_run"] >= FINISHED
+    assert counts["job_history"] >= 3 * FINISHED
+    ended_well = large.connection.execute("select count(*) from job where status = ?", (JobStatus.COMPLETED,)).get
+    assert ended_well >= FINISHED * 3 / 5

@@ -1,0 +1,221 @@
+"""Group commit on SQLite: together on disk, undone alone, and everyone gets a right answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from cortex_plane.adapters.storage.sqlite.connection import connect
+from cortex_plane.adapters.storage.sqlite.writer import MAX_GROUP, Writer
+
+pytestmark = pytest.mark.anyio
+
+MANY = json.dumps(list(range(1_000)))
+Work = Callable[[apsw.Connection], Any]
+
+
+class Bench:
+    """A writer on a file with one table. What is asked while it is held becomes one group."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.commits = 0
+        self.calls: dict[str, int] = {}
+        self.connection: apsw.Connection | None = None
+        self.writer = Writer(self._open, self._committed)
+        self.writer.start()
+        self._go = threading.Event()
+
+    def _open(self) -> apsw.Connection:
+        self.connection = connect(self.path, for_writing=True)
+        self.connection.execute("create table if not exists kept (name text primary key, body blob) strict")
+        return self.connection
+
+    def _committed(self) -> None:
+        self.commits += 1
+
+    async def together(self, *works: Work) -> list[Any]:
+        """The answers to works that were asked while the writer was busy."""
+        busy = threading.Event()
+
+        def hold(_: apsw.Connection) -> None:
+            busy.set()
+            self._go.wait(10)
+
+        held = self.writer.ask(hold)
+        await asyncio.to_thread(busy.wait, 10)
+        asked = [self.writer.ask(work) for work in works]
+        self.commits = 0
+        self._go.set()
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        await held
+        self.commits -= 1  # The one that held it.
+        return answers
+
+    def insert(self, name: str, size: int = 10) -> Work:
+        def work(connection: apsw.Connection) -> str:
+            self.calls[name] = self.calls.get(name, 0) + 1
+            connection.execute("insert into kept values (?, zeroblob(?))", (name, size))
+            return name
+
+        return work
+
+    def kept(self) -> list[str]:
+        """What another connection finds."""
+        other = apsw.Connection(str(self.path))
+        try:
+            return [str(name) for (name,) in other.execute("select name from kept order by name").fetchall()]
+        finally:
+            other.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path / "test.db")
+    yield bench
+    bench.writer.stop()
+
+
+def kinds(answers: list[Any]) -> list[Any]:
+    return [type(answer) if isinstance(answer, BaseException) else answer for answer in answers]
+
+
+async def test_what_was_asked_meanwhile_is_committed_together(bench: Bench) -> None:
+    names = [f"{n:03}" for n in range(50)]
+    answers = await bench.together(*(bench.insert(name) for name in names))
+
+    assert answers == names
+    assert bench.kept() == names
+    assert bench.commits == 1
+
+
+async def test_a_group_has_a_limit(bench: Bench) -> None:
+    answers = await bench.together(*(bench.insert(f"{n:03}") for n in range(MAX_GROUP + 1)))
+
+    assert len(bench.kept()) == len(answers) == MAX_GROUP + 1
+    assert bench.commits == 2
+
+
+async def test_nobody_is_answered_before_the_commit(bench: Bench) -> None:
+    answered: list[list[str]] = []
+    asked = bench.writer.ask(bench.insert("a"))
+    asked.add_done_callback(lambda _: answered.append(bench.kept()))
+    await asked
+    await asyncio.sleep(0)
+
+    assert answered == [["a"]]
+
+
+async def test_an_operation_that_fails_is_undone_alone(bench: Bench) -> None:
+    def half(connection: apsw.Connection) -> None:
+        connection.execute("insert into kept values ('half', null)")
+        connection.execute("insert into kept values ('a', null)")
+
+    def wrong(connection: apsw.Connection) -> None:
+        connection.execute("insert into kept values ('wrong', null)")
+        raise ValueError("changed my mind")
+
+    answers = await bench.together(bench.insert("a"), half, bench.insert("b"), wrong, bench.insert("c"))
+
+    assert kinds(answers) == ["a", apsw.ConstraintError, "b", ValueError, "c"]
+    assert bench.kept() == ["a", "b", "c"]
+    assert bench.calls == {"a": 1, "b": 1, "c": 1}, "nothing was done twice"
+    assert bench.commits == 1
+
+
+async def test_a_full_disk_costs_only_what_does_not_fit(bench: Bench) -> None:
+    await bench.writer.ask(lambda connection: connection.execute("pragma max_page_count = 40").get)
+    works = [bench.insert("a"), bench.insert("b"), bench.insert("huge", 1_000_000), bench.insert("c"), bench.insert("d")]
+    answers = await bench.together(*works)
+
+    assert kinds(answers) == ["a", "b", apsw.FullError, "c", "d"]
+    assert bench.kept() == ["a", "b", "c", "d"]
+    assert bench.calls["a"] == 2, "SQLite gave up the whole transaction, so the group was done again one by one"
+
+
+async def test_when_the_disk_fills_up_whoever_was_told_yes_is_kept_and_nobody_else(bench: Bench) -> None:
+    await bench.writer.ask(lambda connection: connection.execute("pragma max_page_count = 40").get)
+    names = [f"{n:03}" for n in range(60)]
+    answers = await bench.together(*(bench.insert(name, 7_000) for name in names))
+
+    told_yes = [answer for answer in answers if isinstance(answer, str)]
+    refused = [answer for answer in answers if isinstance(answer, apsw.FullError)]
+    assert bench.kept() == told_yes
+    assert told_yes
+    assert refused
+    assert len(told_yes) + len(refused) == len(names)
+    await bench.writer.ask(lambda connection: connection.execute("pragma max_page_count = 100000").get)
+    assert await bench.writer.ask(bench.insert("after")) == "after", "with room again, it goes on"
+
+
+async def test_an_interrupt_costs_nobody_anything(bench: Bench) -> None:
+    tries = []
+
+    def interrupted_once(connection: apsw.Connection) -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            connection.set_progress_handler(lambda: True, 1)
+        try:
+            connection.execute("insert into kept select 'i' || value, null from json_each(?)", (MANY,))
+        finally:
+            connection.set_progress_handler(None)
+        return "interrupted"
+
+    answers = await bench.together(bench.insert("a"), interrupted_once, bench.insert("b"))
+
+    assert answers == ["a", "interrupted", "b"]
+    assert len(bench.kept()) == 1_002
+    assert len(tries) == 2
+
+
+async def test_a_long_group_is_committed_in_parts_so_that_other_processes_get_a_turn(bench: Bench) -> None:
+    def slow(name: str, connection: apsw.Connection) -> None:
+        threading.Event().wait(0.03)
+        bench.insert(name)(connection)
+
+    await bench.together(*(partial(slow, f"{n}") for n in range(6)))
+
+    assert bench.kept() == [f"{n}" for n in range(6)]
+    assert 2 <= bench.commits <= 4
+
+
+async def test_a_caller_who_has_gone_away_does_not_disturb_the_others(bench: Bench) -> None:
+    gone = bench.writer.ask(bench.insert("gone"))
+    gone.cancel()
+
+    assert await bench.writer.ask(bench.insert("a")) == "a"
+    assert bench.kept() == ["a", "gone"]
+
+
+async def test_a_writer_that_stops_finishes_what_it_was_asked(bench: Bench) -> None:
+    asked = [bench.writer.ask(bench.insert(f"{n}")) for n in range(5)]
+    await asyncio.to_thread(bench.writer.stop)
+
+    assert await asyncio.gather(*asked) == [f"{n}" for n in range(5)]
+
+
+async def test_a_thread_gets_its_answer_without_any_event_loop(bench: Bench) -> None:
+    assert await asyncio.to_thread(lambda: bench.writer.ask_from_thread(bench.insert("a")).result(5)) == "a"
+
+
+async def test_a_lock_of_somebody_else_is_an_error_for_the_whole_group_and_then_forgotten(bench: Bench) -> None:
+    assert bench.connection is not None
+    bench.connection.set_busy_timeout(20)
+    other = apsw.Connection(str(bench.path))
+    other.execute("begin immediate")
+    asked = [bench.writer.ask(bench.insert(name)) for name in "ab"]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    other.execute("rollback")
+    other.close()
+
+    assert kinds(answers) == [apsw.BusyError, apsw.BusyError]
+    assert bench.kept() == []
+    assert await bench.writer.ask(bench.insert("c")) == "c"
