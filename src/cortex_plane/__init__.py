@@ -1,28 +1,33 @@
 """Cortex Plane: a durable control plane for agent work."""
 
-from cortex_plane.agents import Agent
-from cortex_plane.core.errors import (
-    Conflict,
-    CortexError,
-    Denied,
-    InvalidInput,
-    JobCancelled,
-    JobFailed,
-    JobNotFound,
-    NotFound,
-    ResultNotReady,
-    Unavailable,
-    UnknownAgent,
-)
-from cortex_plane.core.jobs import HistoryEntry, Job, JobSummary, Run
-from cortex_plane.core.retry import Backoff, RetryPolicy
-from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
-from cortex_plane.handles import JobHandle
-from cortex_plane.operations.submit_jobs import Submission
-from cortex_plane.plane import Plane
-from cortex_plane.runtime.context import Context
-from cortex_plane.runtime.failures import PermanentFailure
-from cortex_plane.settings import Settings
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cortex_plane.agents import Agent
+    from cortex_plane.core.errors import (
+        Conflict,
+        CortexError,
+        Denied,
+        InvalidInput,
+        JobCancelled,
+        JobFailed,
+        JobNotFound,
+        NotFound,
+        ResultNotReady,
+        Unavailable,
+        UnknownAgent,
+    )
+    from cortex_plane.core.jobs import HistoryEntry, Job, JobSummary, Run
+    from cortex_plane.core.retry import Backoff, RetryPolicy
+    from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
+    from cortex_plane.handles import JobHandle
+    from cortex_plane.operations.submit_jobs import Submission
+    from cortex_plane.plane import Plane
+    from cortex_plane.runtime.context import Context
+    from cortex_plane.runtime.failures import PermanentFailure
+    from cortex_plane.settings import Settings
 
 __version__ = "0.1.0"
 
@@ -55,3 +60,47 @@ __all__ = [
     "UnknownAgent",
     "WaitReason",
 ]
+
+# Where each name lives. They are imported when they are first used, so that `cortex --help` loads nothing that it does not need.
+_HOMES = {
+    "Agent": "cortex_plane.agents",
+    "Backoff": "cortex_plane.core.retry",
+    "Conflict": "cortex_plane.core.errors",
+    "Context": "cortex_plane.runtime.context",
+    "CortexError": "cortex_plane.core.errors",
+    "Denied": "cortex_plane.core.errors",
+    "HistoryEntry": "cortex_plane.core.jobs",
+    "InvalidInput": "cortex_plane.core.errors",
+    "Job": "cortex_plane.core.jobs",
+    "JobCancelled": "cortex_plane.core.errors",
+    "JobFailed": "cortex_plane.core.errors",
+    "JobHandle": "cortex_plane.handles",
+    "JobNotFound": "cortex_plane.core.errors",
+    "JobStatus": "cortex_plane.core.states",
+    "JobSummary": "cortex_plane.core.jobs",
+    "NotFound": "cortex_plane.core.errors",
+    "PermanentFailure": "cortex_plane.runtime.failures",
+    "Plane": "cortex_plane.plane",
+    "ResultNotReady": "cortex_plane.core.errors",
+    "RetryPolicy": "cortex_plane.core.retry",
+    "Run": "cortex_plane.core.jobs",
+    "RunStatus": "cortex_plane.core.states",
+    "Settings": "cortex_plane.settings",
+    "Submission": "cortex_plane.operations.submit_jobs",
+    "Unavailable": "cortex_plane.core.errors",
+    "UnknownAgent": "cortex_plane.core.errors",
+    "WaitReason": "cortex_plane.core.states",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.agents import Agent, AsyncHandler
 from cortex_plane.core.agents import AgentConfig, AgentRecord
-from cortex_plane.core.errors import InvalidInput
+from cortex_plane.core.errors import InvalidInput, did_you_mean
 from cortex_plane.core.jobs import DEFAULT_QUEUE, AgentId, HistoryEntry, Job, JobId, JobSummary, Run
 from cortex_plane.core.retry import CRASH_LIMIT, CrashPolicy, RetryPolicy
 from cortex_plane.core.states import JobStatus
@@ -38,6 +38,8 @@ from cortex_plane.wiring import open_store
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+LONGEST_LIST = 10_000
 
 
 class Plane:
@@ -180,11 +182,11 @@ class Plane:
         """Newest first. `before` is the id of the last job of the page before."""
         opened = await self._open_here()
         return await opened.store.jobs.list(
-            status=None if status is None else JobStatus(status),
+            status=None if status is None else _status(status),
             agent_id=None if agent is None else (await opened.directory.agent(agent)).id,
             queue=queue,
             before=None if before is None else JobId(before),
-            limit=limit,
+            limit=_limit(limit),
         )
 
     # -- steering --------------------------------------------------------------------------------
@@ -307,6 +309,22 @@ class AgentDecorator:
     @overload
     def __call__(self, handler: Callable[Concatenate[Context, Arguments], Result]) -> Agent[Arguments, Result]: ...
     def __call__(self, handler: Any) -> Any: ...
+
+
+def _status(name: str) -> JobStatus:
+    try:
+        return JobStatus(name)
+    except ValueError:
+        known = ", ".join(JobStatus)
+        raise InvalidInput(
+            f"There is no status {name!r}.{did_you_mean(name, JobStatus)} Known: {known}.", field="status"
+        ) from None
+
+
+def _limit(limit: int) -> int:
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_LIST:
+        raise InvalidInput(f"limit must be a whole number from 1 to {LONGEST_LIST:,}, not {limit!r}.", field="limit")
+    return limit
 
 
 def _config(

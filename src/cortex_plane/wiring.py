@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.core.errors import WrongDatabase
@@ -15,8 +15,9 @@ POSTGRES = ("postgresql", "postgres")
 
 def open_store(database_url: str, clock: Clock | None = None, ids: NewId = new_id) -> Store:
     """The store that an address names, not opened yet."""
-    scheme = urlsplit(database_url).scheme
+    scheme = database_url.partition("://")[0]
     if scheme in POSTGRES:
+        _check_postgres(database_url)
         from cortex_plane.adapters.storage.postgres.store import PostgresStore
 
         return PostgresStore(database_url, ids)
@@ -25,8 +26,23 @@ def open_store(database_url: str, clock: Clock | None = None, ids: NewId = new_i
 
         return SqliteStore(_sqlite_path(database_url), clock or SystemClock(), ids)
     raise WrongDatabase(
-        f"{database_url!r:.80} is not a database address. Use sqlite:///file.db or postgresql://user:password@host/database."
+        f"A database address begins with sqlite:// or postgresql://, not {scheme!r:.20}. "
+        "Use sqlite:///file.db or postgresql://user:password@host/database."
     )
+
+
+def _check_postgres(database_url: str) -> None:
+    """What the driver would stumble over later, said now, and without showing a password."""
+    try:
+        parts = urlsplit(database_url)
+        for host in parts.netloc.rpartition("@")[2].split(","):
+            urlsplit(f"//{host}").port  # noqa: B018 - reading it checks it
+        for ports in parse_qs(parts.query).get("port", []):
+            [int(port) for port in ports.split(",")]
+    except ValueError as error:
+        raise WrongDatabase(
+            f"The PostgreSQL address cannot be read: {error}. Use postgresql://user:password@host:5432/database."
+        ) from None
 
 
 def _sqlite_path(database_url: str) -> Path:

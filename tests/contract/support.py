@@ -17,7 +17,7 @@ from cortex_plane.core.jobs import DEFAULT_TENANT_ID, AgentId, Claimed, Job, Job
 from cortex_plane.core.outcomes import Chance, Done, Failed, Outcome, Transition, after_run
 from cortex_plane.core.retry import Backoff, RetryPolicy
 from cortex_plane.core.states import JobStatus
-from cortex_plane.core.workers import NewWorker, actor_of
+from cortex_plane.core.workers import NewWorker
 from cortex_plane.ports.store import Store
 from cortex_plane.testing import ManualClock
 
@@ -199,7 +199,3 @@ def run_ids(count: int) -> list[RunId]:
 
 def ended(claimed: Claimed, outcome: Outcome, policy: RetryPolicy = NO_JITTER) -> Transition:
     return after_run(claimed, outcome, policy, Chance(1.0, JobId(new_id())))
-
-
-def actor(worker_id: WorkerId) -> str:
-    return actor_of(worker_id)

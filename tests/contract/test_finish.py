@@ -11,7 +11,8 @@ from cortex_plane.core.jobs import WorkerId
 from cortex_plane.core.outcomes import Done, Failed, HandedBack, Interrupted, Outcome
 from cortex_plane.core.retry import Backoff, RetryPolicy
 from cortex_plane.core.states import JobStatus, RunStatus
-from tests.contract.support import BOOM, FATAL, NO_JITTER, Raw, Scene, actor, ended, run_ids
+from cortex_plane.core.workers import actor_of
+from tests.contract.support import BOOM, FATAL, NO_JITTER, Raw, Scene, ended, run_ids
 
 pytestmark = pytest.mark.anyio
 
@@ -289,7 +290,7 @@ async def test_one_bad_transition_undoes_its_whole_batch(scene: Scene) -> None:
 
 async def test_who_closed_a_run_is_known(scene: Scene) -> None:
     mine, cancelled, still_open = [await scene.running() for _ in range(3)]
-    await scene.store.queue.finish([ended(mine, Done("1"), NO_JITTER)], actor(WorkerId("w")))
+    await scene.store.queue.finish([ended(mine, Done("1"), NO_JITTER)], actor_of(WorkerId("w")))
     await scene.store.jobs.cancel(cancelled.job_id, "ada", None)
 
     runs = [(one.job_id, one.run_id) for one in (mine, cancelled, still_open)]

@@ -8,7 +8,8 @@ from cortex_plane.adapters.system import new_id
 from cortex_plane.core.jobs import JobId
 from cortex_plane.core.outcomes import Done, HandedBack, Interrupted
 from cortex_plane.core.states import TRANSITIONS, JobStatus
-from tests.contract.support import BOOM, FATAL, Raw, Scene, actor, into
+from cortex_plane.core.workers import actor_of
+from tests.contract.support import BOOM, FATAL, Raw, Scene, into
 
 pytestmark = pytest.mark.anyio
 
@@ -22,12 +23,12 @@ async def test_the_life_of_a_job_is_told_in_order(scene: Scene) -> None:
         await scene.store.queue.promote_due(10)
         [claimed] = await scene.claim(worker)
         runs.append(claimed.run_id)
-        await scene.finish(claimed, outcome, by=actor(worker))
+        await scene.finish(claimed, outcome, by=actor_of(worker))
 
     told = [
         (e.revision, e.previous_status, e.new_status, e.cause, e.actor, e.run_id) for e in await scene.store.jobs.history(job_id)
     ]
-    me = actor(worker)
+    me = actor_of(worker)
     assert told == [
         (1, None, "PENDING", "submit", "ada", None),
         (2, "PENDING", "RUNNING", "claim", me, runs[0]),

@@ -84,7 +84,10 @@ async def session(large_url: str) -> AsyncIterator[Session]:
 async def test_every_question_is_answered_from_an_index(facts: dict[str, Any], session: Session, mode: str) -> None:
     await session.connection.execute(f"set local plan_cache_mode = {mode}")
     wrong = []
-    for question, (name, values) in questions(facts, "postgres").items():
+    # Lists may wait for autovacuum to count the tables; nothing that a worker does may.
+    for question, (name, values) in sorted(questions(facts, "postgres").items(), key=lambda item: item[0].startswith("list")):
+        if question.startswith("list"):
+            await count_the_tables(session)
         wanted = statement(name, "postgres")
         arguments = [values[parameter] for parameter in wanted.parameters]
         [(plan,)] = await session.connection.fetch(f"explain (format json) {wanted.sql.rstrip().rstrip(';')}", *arguments)
@@ -116,10 +119,16 @@ async def touched(session: Session) -> dict[str, tuple[int, int]]:
     return {row[0]: (row[1], row[2]) for row in rows}
 
 
-async def assert_few_rows(session: Session, what: str) -> None:
+async def assert_few_rows(session: Session, what: str, before: dict[str, tuple[int, int]] | None = None) -> None:
     for table, (scans, rows) in (await touched(session)).items():
-        assert scans == 0, f"{what} scans {table}"
-        assert rows <= FEW, f"{what} reads {rows} rows of {table}"
+        scans_before, rows_before = (before or {}).get(table, (0, 0))
+        assert scans == scans_before, f"{what} scans {table}"
+        assert rows - rows_before <= FEW, f"{what} reads {rows} rows of {table}"
+
+
+async def count_the_tables(session: Session) -> None:
+    for table in LARGE:
+        await session.connection.execute(f"analyze cortex.{table}")
 
 
 async def test_the_counting_notices_a_scan(facts: dict[str, Any], session: Session) -> None:
@@ -135,9 +144,12 @@ async def test_a_question_reads_only_the_rows_that_it_answers_with(
     facts: dict[str, Any], session: Session, question: str
 ) -> None:
     name, values = questions(facts, "postgres")[question]
+    if question.startswith("list"):
+        await count_the_tables(session)
+    before = await touched(session)
     await session.read(name, **values)
 
-    await assert_few_rows(session, question)
+    await assert_few_rows(session, question, before)
 
 
 @pytest.mark.parametrize("mode", ["auto", "force_generic_plan"])

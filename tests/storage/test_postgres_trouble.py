@@ -67,8 +67,7 @@ async def test_a_wrong_password_is_told_without_repeating_it(server: PostgresClu
     access = server._folder / "data" / "pg_hba.conf"
     before = access.read_text()
     access.write_text("host all ada 127.0.0.1/32 scram-sha-256\n" + before)
-    await asyncio.to_thread(server.execute, "select pg_reload_conf()")
-    await asyncio.sleep(0.2)
+    await asyncio.to_thread(server.restart)
     address = url.replace("postgres@", "ada:{}@")
     try:
         with pytest.raises(WrongDatabase, match="refused this user or password") as refused:
@@ -79,6 +78,7 @@ async def test_a_wrong_password_is_told_without_repeating_it(server: PostgresClu
         await store.close()
     finally:
         access.write_text(before)
+        await asyncio.to_thread(server.restart)
 
 
 async def test_a_user_without_rights_is_told_what_is_missing(server: PostgresCluster) -> None:

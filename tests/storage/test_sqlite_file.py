@@ -107,6 +107,22 @@ async def test_every_connection_is_safe_and_knows_foreign_keys(tmp_path: Path) -
     connection.close()
 
 
+async def test_a_file_that_somebody_else_is_just_making_is_waited_for(tmp_path: Path) -> None:
+    """SQLite does not ask the busy handler when it turns a new file into one with a write-ahead log."""
+    maker = apsw.Connection(str(tmp_path / "test.db"))
+    maker.execute("create table made (a)")
+    maker.execute("begin immediate")
+    opening = asyncio.create_task(asyncio.to_thread(sqlite_connection.connect, tmp_path / "test.db", for_writing=True))
+    done, _ = await asyncio.wait([opening], timeout=0.3)
+    maker.execute("commit")
+    maker.close()
+
+    assert not done
+    connection = await asyncio.wait_for(opening, 10)
+    assert connection.execute("pragma journal_mode").get == "wal"
+    connection.close()
+
+
 async def test_a_reader_cannot_write(tmp_path: Path) -> None:
     sqlite_connection.connect(tmp_path / "test.db", for_writing=True).close()
     reader = sqlite_connection.connect(tmp_path / "test.db", for_writing=False)

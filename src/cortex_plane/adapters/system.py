@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import datetime
 
 import uuid_utils
 
-from cortex_plane.core.instants import Instant
+from cortex_plane.core.instants import Instant, as_datetime
 
 # Goes on while the machine sleeps, where the system has such a clock.
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -22,6 +23,11 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+def utc_now() -> datetime:
+    """For what is shown to people; decisions take their time from the store."""
+    return as_datetime(SystemClock().now())
 
 
 def new_id() -> str:

@@ -39,10 +39,12 @@ class Execution:
         self._thread: asyncio.Future[Any] | None = None
 
     def end(self, why: Ending) -> None:
-        """Interrupts the handler. `superseded`: nothing that it still does will be kept."""
+        """Interrupts the handler. Nothing that it still does will be kept; `superseded`: not even that it was interrupted."""
+        if self._returned:
+            return
         self._ending = self._ending or why
         self.context.cancelled = True
-        if self.task is not None and not self._returned:
+        if self.task is not None:
             self.task.cancel()
 
     def when_over(self, call: Callable[[], None]) -> None:
@@ -58,9 +60,13 @@ class Execution:
         if isinstance(outcome, Failed) and outcome.run is None:
             outcome = replace(outcome, run=self.context.details)
         self._returned = True
-        if self._ending == "superseded":
-            return None
-        return outcome
+        match self._ending:
+            case "superseded":
+                return None
+            case "interrupted":
+                return Interrupted()
+            case None:
+                return outcome
 
     async def _outcome(self) -> Outcome:
         try:

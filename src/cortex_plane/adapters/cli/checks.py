@@ -7,7 +7,6 @@ import platform
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from cortex_plane.adapters.cli.hints import without_password
 from cortex_plane.adapters.cli.logs import configure_logs
 from cortex_plane.adapters.cli.planes import sqlite_file
+from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.errors import CortexError, InvalidInput
 from cortex_plane.core.states import WorkerStatus
 from cortex_plane.settings import FILE, PREFIX, Settings, load_settings
@@ -155,7 +155,7 @@ def _judge(found: dict[str, Any], on_postgres: bool, report: dict[str, Any]) -> 
 
 async def _work(store: Any, found: dict[str, Any], report: dict[str, Any]) -> None:
     workers = [worker for worker in await store.workers.list() if worker.status is WorkerStatus.LIVE]
-    now = datetime.now(UTC)
+    now = utc_now()
     found["workers"] = [
         {
             "name": worker.name,

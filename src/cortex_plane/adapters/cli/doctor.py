@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from cortex_plane.adapters.cli.errors import EXIT_UNAVAILABLE, EXIT_USAGE
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.times import ago
+from cortex_plane.adapters.system import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def _work(found: dict[str, Any] | None) -> Iterator[tuple[str, RenderableType]]:
         yield "workers", "none is running"
     for worker in found["workers"]:
         what = f"{worker['name']}: {', '.join(worker['agents'])}; queues {', '.join(worker['queues'])}"
-        seen = ago(worker["heartbeat_at"], datetime.now(UTC))
+        seen = ago(worker["heartbeat_at"], utc_now())
         yield "worker", words(f"{what}; {'silent since' if worker['silent'] else 'seen'} {seen}")
     if not found["queues"]:
         yield "queues", "empty"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -10,6 +9,7 @@ from cyclopts import Parameter
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, JobIdOrPrefix
 from cortex_plane.adapters.cli.planes import existing_plane, me
+from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.errors import InvalidInput, did_you_mean
 from cortex_plane.core.states import JobStatus
 
@@ -47,7 +47,7 @@ async def list_jobs(
     if as_json:
         print_json({"jobs": jobs, "next_before": jobs[-1].id if more else None})
     elif jobs:
-        print_jobs(jobs, datetime.now(UTC))
+        print_jobs(jobs, utc_now())
         if more:
             next_step("\nThere are more", f"cortex jobs list --before {jobs[-1].id}", database_url)
     elif any((status, agent, queue, before)):
@@ -74,7 +74,7 @@ async def show(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as
     if as_json:
         print_json({"job": job, "runs": story.runs, "history": story.entries})
     else:
-        print_job(job, story, datetime.now(UTC))
+        print_job(job, story, utc_now())
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -12,6 +11,7 @@ from cyclopts import Parameter
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
+from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.errors import NotFound, UnknownAgent
 from cortex_plane.core.states import WorkerStatus
 
@@ -122,5 +122,5 @@ async def _tell(plane: Plane, job: Job, app: str | None, database_url: str | Non
 async def _somebody_works_on(plane: Plane, job: Job) -> bool:
     """As far as this machine's clock can tell: a worker that was killed is listed until its lease has run out."""
     workers = await (await plane.store).workers.list()
-    living = [worker for worker in workers if worker.status is WorkerStatus.LIVE and worker.lease_until > datetime.now(UTC)]
+    living = [worker for worker in workers if worker.status is WorkerStatus.LIVE and worker.lease_until > utc_now()]
     return any(job.queue in worker.queues and job.job_type in worker.job_types for worker in living)

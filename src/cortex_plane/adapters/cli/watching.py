@@ -11,6 +11,7 @@ from cortex_plane.adapters.cli.errors import EXIT_JOB_FAILED
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.stories import Story
 from cortex_plane.adapters.cli.times import ago, span
+from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.errors import JobNotFound
 from cortex_plane.core.states import JobStatus
 
@@ -114,7 +115,7 @@ class Lines:
 
     def waiting(self, job: Job) -> None:
         if self._spinner is not None:
-            self._spinner.update(_right_now(job, datetime.now(UTC)))
+            self._spinner.update(_right_now(job, utc_now()))
 
 
 def _right_now(job: Job, now: datetime) -> str:

@@ -19,8 +19,8 @@ LIST_FOR_STATUS = {
     JobStatus.PENDING: "jobs/list_waiting",
     JobStatus.RETRY: "jobs/list_waiting",
     JobStatus.RUNNING: "jobs/list_running",
-    JobStatus.FAILED: "jobs/list_ended",
-    JobStatus.CANCELLED: "jobs/list_ended",
+    JobStatus.FAILED: "jobs/list_failed",
+    JobStatus.CANCELLED: "jobs/list_cancelled",
 }
 
 
@@ -79,6 +79,8 @@ class SqlJobs:
         common = {"before": before or NEWER_THAN_ALL, "queue": queue, "limit": limit}
         if name := LIST_FOR_STATUS.get(status) if status else None:
             found = await self._database.read(name, status=status, agent_id=agent_id, **common)
+        elif status is JobStatus.COMPLETED and agent_id is None:
+            found = await self._database.read("jobs/list_completed", **common)
         elif agent_id:
             found = await self._database.read("jobs/list_of_agent", status=status, agent_id=agent_id, **common)
         else:

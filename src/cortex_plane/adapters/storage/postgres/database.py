@@ -193,6 +193,6 @@ def _places(wanted: Statement, values: dict[str, Any]) -> list[Any]:
 
 
 def describe(url: str) -> str:
-    """Where the data is, without the password."""
-    parts = urlsplit(url)
-    return f"PostgreSQL, {parts.hostname or 'local socket'}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    """Where the data is, without user and password."""
+    hosts = urlsplit(url).netloc.rpartition("@")[2]
+    return f"PostgreSQL, {hosts or 'local socket'}{urlsplit(url).path}"

@@ -26,6 +26,8 @@ class PostgresSchema:
         try:
             await _refuse_old_server(connection)
             return status_of(self._known, await _applied(connection))
+        except (*BROKEN, asyncpg.PostgresError) as error:
+            raise translate(error, self._database.where) from error
         finally:
             connection.terminate()
 

@@ -13,6 +13,7 @@ import structlog
 from cortex_plane.adapters.storage.postgres.database import PostgresDatabase
 from cortex_plane.adapters.storage.postgres.errors import BROKEN
 from cortex_plane.core.errors import CortexError
+from cortex_plane.runtime.waiting import wait_at_most
 
 log = structlog.get_logger()
 
@@ -51,8 +52,9 @@ class PostgresSignals:
             channel, heard = f"cortex_probe_{uuid4().hex}", asyncio.Event()
             await listener.add_listener(channel, lambda *_: heard.set())
             await speaker.execute(f"notify {channel}")
-            await asyncio.wait_for(heard.wait(), PROBE_SECONDS)
-        except (TimeoutError, *BROKEN, asyncpg.PostgresError):
+            if not await wait_at_most(heard, PROBE_SECONDS):
+                raise TimeoutError
+        except (*BROKEN, asyncpg.PostgresError):
             self.pushed = False
             log.warning(
                 "postgres_notifications_missing",
@@ -98,9 +100,7 @@ class PostgresSignals:
             await connection.add_listener(CHANNEL, self._heard)
             self._wake_all()  # Whatever was said while nobody listened.
             while not broken.is_set():
-                try:
-                    await asyncio.wait_for(broken.wait(), CHECK_SECONDS)
-                except TimeoutError:
+                if not await wait_at_most(broken, CHECK_SECONDS):
                     await connection.execute("select 1")  # A silent network would otherwise look like a quiet one.
         finally:
             connection.terminate()

@@ -16,7 +16,7 @@ from cortex_plane.adapters.storage.database import Row
 from cortex_plane.adapters.storage.sqlite.connection import connect
 from cortex_plane.adapters.storage.sqlite.errors import translate, translated
 from cortex_plane.adapters.storage.sqlite.signals import SqliteSignals
-from cortex_plane.adapters.storage.sqlite.writer import Writer
+from cortex_plane.adapters.storage.sqlite.writer import NotOpen, Writer
 from cortex_plane.adapters.storage.statements import Statement, named, statement
 from cortex_plane.core.errors import InvalidInput, Unavailable
 from cortex_plane.ports.clock import Clock
@@ -47,6 +47,8 @@ class SqliteDatabase:
             connection.close()
 
     async def read(self, name: str, /, **values: Any) -> Sequence[Row]:
+        if self._writer.thread is None:
+            raise NotOpen
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, statement(name, "sqlite"), values)
 
     async def write(self, name: str, /, **values: Any) -> Sequence[Row]:

@@ -19,6 +19,8 @@ from typing import Any
 
 import apsw
 
+from cortex_plane.core.errors import Unavailable
+
 MAX_GROUP = 200
 MAX_GROUP_SECONDS = 0.05
 
@@ -31,6 +33,11 @@ class Operation:
     done: asyncio.Future[Any] | Future[Any]
     result: Any = None
     error: BaseException | None = None
+
+
+class NotOpen(Unavailable):
+    def __init__(self) -> None:
+        super().__init__("The store is not open. Use `async with plane:`.")
 
 
 class TransactionLost(Exception):
@@ -52,19 +59,25 @@ class Writer:
 
     def stop(self) -> None:
         if self.thread is not None:
+            thread, self.thread = self.thread, None
             self.inbox.put(None)
-            self.thread.join()
-            self.thread = None
+            thread.join()
 
     def ask(self, work: Work) -> asyncio.Future[Any]:
+        self._check_open()
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.inbox.put(Operation(work, done))
         return done
 
     def ask_from_thread(self, work: Work) -> Future[Any]:
+        self._check_open()
         done: Future[Any] = Future()
         self.inbox.put(Operation(work, done))
         return done
+
+    def _check_open(self) -> None:
+        if self.thread is None:
+            raise NotOpen
 
     def _run(self, opened: Future[None]) -> None:
         try:

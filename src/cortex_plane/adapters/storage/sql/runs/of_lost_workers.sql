@@ -3,10 +3,14 @@ select j.id as job_id, j.run_id, j.job_type, j.queue, j.tenant_id, j.payload, j.
   j.retry_policy, j.timeout_seconds,
   r.worker_id, r.claimed_together, a.skill_config as agent_config
 from cortex.worker w
-join cortex.job_run r on r.worker_id = w.id and r.status = 'RUNNING'
-join cortex.job j on j.id = r.job_id and j.run_id = r.id
-join cortex.agent a on a.id = j.agent_id
+cross join cortex.job_run r
+cross join cortex.job j
+cross join cortex.agent a
 where w.status = 'LOST'
   and w.ended_at is null
-order by j.id
+  and r.worker_id = w.id
+  and r.status = 'RUNNING'
+  and j.id = r.job_id
+  and j.run_id = r.id
+  and a.id = j.agent_id
 limit :limit;
