@@ -35,7 +35,7 @@ demo: setup
 	@$(BIN)/python examples/demo.py
 
 test: check
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: setup
 	@$(BIN)/ruff check .
