@@ -74,7 +74,7 @@ def test_an_empty_postgres_database_is_upgraded(cortex: Cortex, empty_postgres: 
     [
         (
             "mysql://ada:geheim@host/db",
-            "'mysql://ada:***@host/db' is not a database address. Use sqlite:///file.db or postgresql://",
+            "A database address begins with sqlite:// or postgresql://, not 'mysql'.",
         ),
         ("sqlite://", "'sqlite://' names no file."),
         ("sqlite:///notes.txt", "notes.txt is not a SQLite database, or is damaged. Name another file with CORTEX_DATABASE_URL."),

@@ -134,7 +134,7 @@ def test_wrong_settings_are_a_problem_and_not_a_crash(cortex: Cortex, monkeypatc
         ("sqlite:////no/such/folder/x.db", "/no/such/folder/x.db does not exist and cannot be made."),
         ("sqlite:///notes.txt", "notes.txt is not a SQLite database, or is damaged."),
         ("postgresql://ada:geheim@127.0.0.1:1/db", "PostgreSQL, 127.0.0.1:1/db does not answer"),
-        ("mysql://ada:geheim@host/db", "'mysql://ada:***@host/db' is not a database address."),
+        ("mysql://ada:geheim@host/db", "A database address begins with sqlite:// or postgresql://, not 'mysql'."),
     ],
 )
 def test_a_database_that_cannot_be_used_is_exit_code_5(cortex: Cortex, folder: Path, url: str, problem: str) -> None:

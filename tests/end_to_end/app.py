@@ -65,7 +65,7 @@ def register_agents(plane: Plane, effects: str, die: list[Any] | None = None) ->
         await asyncio.sleep(seconds)
         return ctx.job_id
 
-    @plane.agent("flaky", retry=RetryPolicy("in_place", 3, AT_ONCE))
+    @plane.agent("flaky", retry=RetryPolicy("in_place", 3, AT_ONCE), crash_limit=1000)
     async def flaky(ctx: Context) -> str:
         start(ctx)
         if f"fail {ctx.job_id}" not in recorded(effects):

@@ -52,8 +52,8 @@ async def test_every_job_is_done_once_whoever_is_killed(fleet: Fleet) -> None:
     assert statuses == [("COMPLETED", JOBS)]
     assert await broken_rules(fleet.url) == {}
     ((lost,),) = await query(fleet.url, "select count(*) from cortex.job_run where error = 'worker lost'")
-    assert kills > 5
-    assert lost > 5
+    assert kills >= 3
+    assert lost > 0
     starts = fleet.starts()
     assert len(starts) == len(set(starts))  # No run is ever started twice.
     assert len({job_id for job_id, _ in starts}) == JOBS

@@ -26,7 +26,7 @@ def first_number(folder: Path) -> int | None:
 async def test_a_handler_that_blocks_its_loop_for_longer_than_the_lease_keeps_its_job(fleet: Fleet) -> None:
     async with fleet.plane() as plane:
         job = await plane.submit("block", {"seconds": 2.5})
-        fleet.start(lease_seconds=0.6)
+        fleet.start(lease_seconds=1.0)
         await fleet.until_started(1)
         other = asyncio.create_task(plane.run_worker())  # It would rescue the job, had the lease run out.
         answer = await job.result(timeout=15)

@@ -14,8 +14,11 @@ from tests.runtime.helpers import status_becomes, working
 
 pytestmark = pytest.mark.anyio
 
+# On a quiet machine a quarter of a second; without a signal it would be five.
+NOTICED_SECONDS = 2.0
 
-async def test_a_running_handler_is_interrupted_within_a_second(plane: TestPlane) -> None:
+
+async def test_a_running_handler_is_interrupted_without_waiting_for_the_next_look(plane: TestPlane) -> None:
     started, interrupted = asyncio.Event(), asyncio.Event()
 
     @plane.agent("long")
@@ -33,7 +36,7 @@ async def test_a_running_handler_is_interrupted_within_a_second(plane: TestPlane
         await asyncio.wait_for(started.wait(), 10)
         await job.cancel("not needed")
         assert await job.status() is JobStatus.CANCELLED  # At once, before the handler knows.
-        await asyncio.wait_for(interrupted.wait(), 1.0)
+        await asyncio.wait_for(interrupted.wait(), NOTICED_SECONDS)
 
     with pytest.raises(JobCancelled):
         await job.result()
@@ -41,7 +44,7 @@ async def test_a_running_handler_is_interrupted_within_a_second(plane: TestPlane
     assert (await job.history())[-1].metadata == {"reason": "not needed"}
 
 
-async def test_a_cancelled_plain_function_can_see_it_within_a_second(plane: TestPlane) -> None:
+async def test_a_cancelled_plain_function_can_see_it_as_soon(plane: TestPlane) -> None:
     started, seen = threading.Event(), threading.Event()
 
     @plane.agent("long")
@@ -56,7 +59,7 @@ async def test_a_cancelled_plain_function_can_see_it_within_a_second(plane: Test
     async with working(plane):
         assert await asyncio.to_thread(started.wait, 10)
         await job.cancel()
-        assert await asyncio.to_thread(seen.wait, 1.0)
+        assert await asyncio.to_thread(seen.wait, NOTICED_SECONDS)
 
     assert await job.status() is JobStatus.CANCELLED
 

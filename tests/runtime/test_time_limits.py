@@ -103,9 +103,9 @@ async def test_a_handlers_own_timeout_error_is_not_the_workers(plane: TestPlane)
 async def test_waiting_for_a_slot_does_not_count(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pace, "ahead", lambda _pace: 3)  # They are claimed at once, and wait inside the worker.
 
-    @plane.agent("steady", timeout=0.4, max_retries=0)
+    @plane.agent("steady", timeout=1.0, max_retries=0)
     async def steady(ctx: Context) -> None:
-        await asyncio.sleep(0.25)
+        await asyncio.sleep(0.6)
 
     jobs = [await steady.submit() for _ in range(3)]
     await plane.work(concurrency=1)

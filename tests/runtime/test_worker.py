@@ -214,14 +214,14 @@ async def test_a_plane_without_agents_has_no_worker(plane: TestPlane) -> None:
         await plane.work()
 
 
-@pytest.mark.parametrize("concurrency", [0, -1, True, 1.5, "4"])
-async def test_a_worker_refuses_a_wrong_concurrency(plane: TestPlane, concurrency: int) -> None:
+async def test_a_worker_refuses_a_wrong_concurrency(plane: TestPlane) -> None:
     @plane.agent("work")
     async def work(ctx: Context) -> None: ...
 
-    with pytest.raises(InvalidInput, match="concurrency must be a whole number") as refusal:
-        await plane.work(concurrency=concurrency)
-    assert refusal.value.field == "concurrency"
+    for concurrency in (0, -1, True, 1.5, "4"):
+        with pytest.raises(InvalidInput, match="concurrency must be a whole number") as refusal:
+            await plane.work(concurrency=concurrency)
+        assert refusal.value.field == "concurrency"
 
 
 async def test_a_job_cancelled_before_it_ran_is_never_started(plane: TestPlane) -> None:

@@ -57,10 +57,22 @@ def wal_is_safe(version: str) -> bool:
     return have >= FIXED_WAL[-1] or any(have[:2] == fixed[:2] and have >= fixed for fixed in FIXED_WAL)
 
 
+def _switch_to_wal(connection: apsw.Connection) -> str:
+    """SQLite does not ask the busy handler here, so a file that another process is just making is waited for by hand."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return str(connection.execute("pragma journal_mode = wal").get)
+        except apsw.BusyError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(random.uniform(0.0002, 0.002))
+
+
 def _set_journal(connection: apsw.Connection, path: Path) -> None:
     version = apsw.sqlite_lib_version()
     if wal_is_safe(version):
-        mode = str(connection.execute("pragma journal_mode = wal").get)
+        mode = _switch_to_wal(connection)
         if mode != "wal" and str(path) != ":memory:":
             raise WrongDatabase(
                 f"{path} cannot use a write-ahead log here (its file system gives {mode!r}). Move it to a local disk."
