@@ -18,16 +18,18 @@ with lane (queue, job_type) as (
   from candidate c
   cross join cortex.queue_entry e on e.job_id = c.job_id
   window in_order as (order by e.rank, e.position, e.created_at, e.job_id)
+), run (place, id) as materialized (
+  select key + 1, value from json_each(:run_ids)
 ), taken as materialized (
-  select job_id, place, count(*) over () as together
-  from placed
-  where place <= json_array_length(:run_ids)
-    and (place = 1 or alone_so_far = 0)
+  select p.job_id, r.id as run_id, count(*) over () as together
+  from placed p
+  join run r on r.place = p.place
+  where (p.place = 1 or p.alone_so_far = 0)
     and exists (select 1 from cortex.worker where id = :worker_id and status = 'LIVE')
 )
 update cortex.job as j
 set status = 'RUNNING',
-  run_id = :run_ids ->> (t.place - 1),
+  run_id = t.run_id,
   worker_id = :worker_id,
   claimed_together = t.together,
   worker_job_id = null,
