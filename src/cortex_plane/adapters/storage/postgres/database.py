@@ -55,7 +55,7 @@ class PostgresDatabase:
             raise translate(error, self.where) from error
 
     async def close(self) -> None:
-        self._thread_connection.close()
+        await asyncio.to_thread(self._thread_connection.close)
         if self._pool is not None:
             try:
                 await asyncio.wait_for(self._pool.close(), CONNECT_SECONDS)
@@ -163,12 +163,7 @@ class ThreadConnection:
             raise translate(error, self._database.where) from error
 
     def close(self) -> None:
-        """In a thread of its own: a runner cannot be used inside another running loop."""
-        closing = threading.Thread(target=self._close)
-        closing.start()
-        closing.join()
-
-    def _close(self) -> None:
+        """To be called in a thread: a runner cannot be used inside another running loop."""
         with self._lock:
             if self._runner is None:
                 return
