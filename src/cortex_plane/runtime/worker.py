@@ -38,6 +38,7 @@ from cortex_plane.runtime.waiting import wait_at_most
 log = structlog.get_logger()
 
 LARGEST_CLAIM = 500
+SMALLEST_CLAIM = 20
 LOOK_FOR_CANCELLED_SECONDS = 0.2
 LAST_WORD_SECONDS = 5.0
 START_ANEW_SECONDS = 1.0
@@ -74,6 +75,7 @@ class Worker:
         self._cancelled = asyncio.Event()
         self._stopping = asyncio.Event()
         self._nothing_runs = asyncio.Event()
+        self._appetite = SMALLEST_CLAIM  # A short claim has a short answer; one that is filled is followed by large ones.
         self._refilling = False
         self._unanswered: list[tuple[float, list[RunId]]] = []
         self._lease_lost = asyncio.Event()
@@ -188,6 +190,7 @@ class Worker:
             self._wake.clear()
             room = self._room()
             claimed = await self._claim(room) if room > 0 else []
+            self._appetite = LARGEST_CLAIM if len(claimed) == room else SMALLEST_CLAIM
             self._backlog.extend(claimed)
             self._fill_slots()
             if until_idle and room > 0 and not claimed and not self._running:
@@ -202,7 +205,7 @@ class Worker:
 
     def _room(self) -> int:
         busy = len(self._running) + len(self._backlog)
-        return min(LARGEST_CLAIM, self._options.concurrency + self._pace.ahead() - busy)
+        return min(self._appetite, self._options.concurrency + self._pace.ahead() - busy)
 
     async def _claim(self, limit: int) -> list[Claimed]:
         run_ids = [RunId(self._new_id()) for _ in range(limit)]
