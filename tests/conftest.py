@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from cortex_plane.adapters.system import new_id
@@ -16,6 +18,14 @@ from cortex_plane.testing import ManualClock, PostgresCluster, TestPlane, throwa
 from cortex_plane.wiring import open_store
 
 _numbers = itertools.count()
+
+# A busy machine is slow, not wrong.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
+
+# Whoever starts the tests in the background may have told them to ignore Ctrl-C; the programs under test must not inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

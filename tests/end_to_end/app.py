@@ -97,7 +97,7 @@ def register_agents(plane: Plane, effects: str, die: list[Any] | None = None) ->
     @plane.agent("poison")
     async def poison(ctx: Context) -> None:
         start(ctx)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.2)
         die_now()
 
     @plane.agent("innocent")

@@ -57,7 +57,7 @@ async def test_a_job_that_kills_every_worker_is_stopped_after_three_and_spares_t
     over = "select count(*) = 0 from cortex.job where status not in ('COMPLETED', 'FAILED')"
     async with fleet.plane() as plane:
         poison = await plane.submit("poison", priority=10)
-        others = [await plane.submit("innocent", {"seconds": 1.2}) for _ in range(2)]
+        others = [await plane.submit("innocent", {"seconds": 0.5}) for _ in range(2)]
 
         for _ in range(8):  # Three times alone, and one that sees to the rest.
             process = fleet.start(concurrency=1)

@@ -42,7 +42,7 @@ class Backoff:
     def ceiling_seconds(self, retry_count: int) -> float:
         """The longest delay before retry `retry_count`; no n overflows it."""
         try:
-            return min(self.max_seconds, self.base_seconds * self.multiplier**retry_count)
+            return min(self.max_seconds, self.base_seconds * float(self.multiplier) ** retry_count)
         except OverflowError:
             return self._ceiling_by_logarithm(retry_count)
 
