@@ -200,7 +200,7 @@ class Worker:
                 promoted = True
                 continue
             promoted = False
-            if len(claimed) < room or room <= 0:
+            if not claimed:  # A claim may bring less than asked though more is ready: one that must run alone, or others' locks.
                 await self._wait_for_a_reason()
 
     def _room(self) -> int:
