@@ -266,7 +266,10 @@ class Plane:
 
     async def _open_here(self) -> Opened:
         """One store for each event loop, because connections belong to the loop that made them."""
-        opened = self._opened.setdefault(asyncio.get_running_loop(), Opened(self))
+        loop = asyncio.get_running_loop()
+        opened = self._opened.get(loop)
+        if opened is None:
+            opened = self._opened[loop] = Opened(self)
         await opened.ready()
         return opened
 
