@@ -44,7 +44,7 @@ HUEY = "Huey without fsync"
 HUEY_FSYNC = "Huey with fsync"
 
 SYSTEMS = (
-    System(OURS, "PostgreSQL", "cortex", OUR_PYTHON, 40_000, 2_000, "concurrency 500", "jobs, runs, history"),
+    System(OURS, "PostgreSQL", "cortex", OUR_PYTHON, 40_000, 2_000, "concurrency 1,000, uvloop", "jobs, runs, history"),
     System(PGQUEUER, "PostgreSQL", "pgqueuer", PEERS_PYTHON, 40_000, 2_000, "batch 100, uvloop", "log rows", {"batch_size": 100}),
     System(
         PROCRASTINATE,

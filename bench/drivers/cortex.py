@@ -11,8 +11,9 @@ from bench.drivers.cortex_database import open_database
 from bench.measuring import Started, measure, same
 from bench.order import Order
 from cortex_plane import Context, Plane
+from cortex_plane.adapters.event_loop import run
 
-CONCURRENCY = 500
+CONCURRENCY = 1_000
 
 
 class CortexPlane:
@@ -75,4 +76,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 import asyncpg
-import uvloop  # type: ignore[import-not-found]
+import uvloop
 from pgqueuer import PgQueuer  # type: ignore[import-not-found]
 from pgqueuer.db import AsyncpgDriver  # type: ignore[import-not-found]
 from pgqueuer.queries import Queries  # type: ignore[import-not-found]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
 
 from cortex_plane.handles import JobHandle
@@ -44,7 +43,7 @@ class Agent(Generic[Arguments, Result]):
         """The same, to be given to `plane.submit_many`."""
         payload = payload_for(self.name, self._code.handler, args, kwargs)
         options: dict[str, Any] = {name: value for name, value in self._options.items() if name != "connection"}
-        return replace(Submission(self.name, payload), **options)
+        return Submission(self.name, payload, **options)
 
     def options(self, **options: Unpack[SubmitOptions]) -> Agent[Arguments, Result]:
         """The same agent, submitting with these options: `await release.options(priority=5).submit("1.4.0")`."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from cortex_plane.testing import PostgresCluster
@@ -98,3 +99,27 @@ def test_a_postgres_database_that_does_not_exist_is_named(cortex: Cortex, cluste
 
     assert result.code == 5
     assert "the database does not exist. Create it, or correct CORTEX_DATABASE_URL." in result.err
+
+
+def test_a_healthy_database_needs_no_mending(cortex: Cortex) -> None:
+    cortex("db", "upgrade")
+
+    assert cortex("db", "repair").out == "Nothing needs mending.\n"
+    assert json.loads(cortex("db", "repair", "--json").out)["repaired"] == 0
+
+
+def test_a_job_whose_run_has_vanished_is_mended(cortex: Cortex, folder: Path) -> None:
+    cortex("db", "upgrade")
+    connection = apsw.Connection(str(folder / "cortex.db"))
+    connection.execute(
+        "insert into agent (id, job_type, created_at, updated_at) values ('a', 'echo', 0, 0);"
+        "insert into job (id, agent_id, job_type, position, created_at, queued_at, updated_at)"
+        " values ('01900000-0000-7000-8000-000000000000', 'a', 'echo', 100, 0, 0, 0);"
+        "update job set status = 'RUNNING', run_id = '01900000-0000-7000-8000-000000000001', updated_at = 1"
+    )
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    connection.execute("delete from job_run")
+    connection.close()
+
+    assert cortex("db", "repair").out == "Mended 1 job; their history shows how.\n"
+    assert cortex("db", "repair").out == "Nothing needs mending.\n"

@@ -33,6 +33,7 @@ Jobs
 Care
   db status    Show which schema the database has.
   db upgrade   Create the schema, or bring an older one up to date.
+  db repair    Mend jobs that a damaged database shows as running though nothing runs them.
   doctor       Check this installation and say what is wrong.
 
 First steps

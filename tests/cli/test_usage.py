@@ -30,7 +30,7 @@ CASES = {
     "jobs submit greet --timeout soon": "--timeout 'soon' is not a duration. Write 90, 90s, 5m, 1h30m or 2d.",
     "jobs submit greet --run-at soon": "--run-at 'soon' is not a time. "
     "Write 2026-01-05T09:00 for UTC, or 2026-01-05T09:00+01:00.",
-    "db statsu": 'Unknown command "statsu". Did you mean "status"? Available commands: status, upgrade.\n'
+    "db statsu": 'Unknown command "statsu". Did you mean "status"? Available commands: status, upgrade, repair.\n'
     "For help: cortex db --help",
     "db upgrade now": '"now" is one word too many.\nFor help: cortex db upgrade --help',
     "doctor --jsn": "Unknown option: --jsn. Did you mean --json?\nFor help: cortex doctor --help",

@@ -147,6 +147,15 @@ async def test_a_job_whose_worker_vanished_is_next_claimed_alone(scene: Scene, r
     assert together == [(1,), (1,), (1,), (2,), (2,)]
 
 
+async def test_a_claim_says_which_job_died_with_its_worker(scene: Scene) -> None:
+    await crashed(scene, 1)
+    await scene.submit()
+    worker = await scene.worker()
+
+    [[suspect], [fresh]] = [await scene.claim(worker) for _ in range(2)]
+    assert (suspect.suspected, fresh.suspected) == (True, False)
+
+
 async def test_a_batch_ends_before_a_job_that_must_run_alone(scene: Scene) -> None:
     jobs = await crashed(scene, 2)
     urgent = [await scene.submit(priority=1) for _ in range(2)]

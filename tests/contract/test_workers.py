@@ -131,6 +131,7 @@ async def test_the_runs_of_a_lost_worker_are_found_with_all_that_a_decision_need
     assert [run.claimed for run in lost] == [claimed[0], claimed[2]]
     assert [run.claimed.job_id for run in lost] == [jobs[0], jobs[2]]
     assert {(run.worker_id, run.claimed_together) for run in lost} == {(worker, 3)}
+    assert [run.newest for run in lost] == [False, True]
     assert {run.agent for run in lost} == {AgentConfig(on_crash="fail", crash_limit=7)}
     assert len(await scene.store.workers.lost_runs(1)) == 1
 

@@ -132,6 +132,12 @@ def test_a_policy_of_the_job_goes_before_that_of_its_agent_after_a_crash() -> No
     assert (after_crash(lost, CHANCE).note or {})["retry_delay_seconds"] == 60
 
 
+def test_only_the_newest_run_of_a_worker_is_blamed_for_its_end() -> None:
+    older = LostRun(claimed(crash_count=2), WorkerId("worker"), 1, AgentConfig(), newest=False)
+
+    assert (after_crash(older, CHANCE).status, after_crash(older, CHANCE).crash_count) == (JobStatus.RETRY, 2)
+
+
 def test_the_crash_limit_is_the_agents() -> None:
     lost = LostRun(claimed(), WorkerId("worker"), 1, AgentConfig(crash_limit=1))
 

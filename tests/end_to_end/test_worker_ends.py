@@ -59,8 +59,8 @@ async def test_a_job_that_kills_every_worker_is_stopped_after_three_and_spares_t
         poison = await plane.submit("poison", priority=10)
         others = [await plane.submit("innocent", {"seconds": 0.5}) for _ in range(2)]
 
-        for _ in range(8):  # Three times alone, and one that sees to the rest.
-            process = fleet.start(concurrency=1)
+        for _ in range(8):  # Once in company, three times alone, and one that sees to the rest.
+            process = fleet.start(concurrency=3)
 
             async def died_or_all_is_done(process: subprocess.Popen[bytes] = process) -> bool:
                 return process.poll() is not None or (await query(fleet.url, over))[0][0]

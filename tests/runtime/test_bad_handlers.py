@@ -241,3 +241,31 @@ async def test_one_bad_job_among_many_fails_alone(plane: TestPlane) -> None:
     statuses = [await job.status() for job in jobs]
     assert statuses.pop(17) is JobStatus.FAILED
     assert set(statuses) == {JobStatus.COMPLETED}
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+async def test_arguments_that_the_handler_does_not_take_cost_no_retries(plane: TestPlane, kind: str) -> None:
+    async def waits(ctx: Context, size: int) -> int:
+        return size
+
+    def blocks(ctx: Context, size: int) -> int:
+        return size
+
+    plane.agent("sized", max_retries=5)(waits if kind == "async" else blocks)
+    job = await plane.submit("sized", {"sice": 1})
+    await plane.run_worker(until_idle=True)
+
+    ended = await job.job()
+    assert (ended.status, ended.attempt, ended.retry_count) == (JobStatus.FAILED, 1, 0)
+    assert str(ended.error_message).endswith("unexpected keyword argument 'sice'. Agent \"sized\" takes (size: 'int').")
+
+
+async def test_a_type_error_inside_a_handler_is_retried_like_any_other(plane: TestPlane) -> None:
+    @plane.agent("adds", max_retries=1)
+    def adds(ctx: Context) -> Any:
+        return 1 + "1"  # type: ignore[operator]
+
+    job = await adds.submit()
+    await plane.run_worker(until_idle=True)
+
+    assert (await job.job()).retry_count == 1

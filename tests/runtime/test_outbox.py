@@ -43,7 +43,7 @@ async def desk_with(store: Store, clock: ManualClock, jobs: int) -> Desk:
     await submit_to(store, await register_agent(store), jobs)
     worker_id = await register_worker(store)
     faulty: Any = FaultyStore(store)
-    return Desk(store, Outbox(faulty, clock, actor_of(worker_id)), faulty, await claim(store, worker_id, jobs))
+    return Desk(store, Outbox(faulty, clock, actor_of(worker_id), slots=1_000), faulty, await claim(store, worker_id, jobs))
 
 
 def completed(claimed: Claimed, output: Any = None) -> Transition:

@@ -115,6 +115,8 @@ class Claimed(NamedTuple):
     crash_count: int
     retry_policy: RetryPolicy | None = None
     timeout_seconds: float | None = None
+    suspected: bool = False
+    """Its last run died with its worker, so it was claimed with no other."""
 
 
 @dataclass(frozen=True, slots=True)

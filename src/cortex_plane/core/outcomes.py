@@ -85,6 +85,8 @@ class LostRun:
     worker_id: WorkerId
     claimed_together: int
     agent: AgentConfig
+    newest: bool = True
+    """No open run of that worker is younger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +113,13 @@ def after_run(claimed: Claimed, outcome: Outcome, policy: RetryPolicy, chance: C
 
 
 def after_crash(lost: LostRun, chance: Chance) -> Transition:
-    """Only the crash of a run that was claimed alone counts: who in a batch was guilty, nobody knows."""
+    """Only the crash of a run that was claimed alone counts, and only against the newest of its worker: who in a batch
+    was guilty, nobody knows, and those that ran for longer were there when nothing happened."""
     if lost.agent.on_crash == "fail":
         failed = Failed({"type": "WorkerLost", "message": "Scheduler crash recovery"})
         policy = _chained(lost.claimed.retry_policy or lost.agent.retry)
         return _retry_or_give_up(lost.claimed, failed, policy, chance, cause="rescue")
-    crashes = lost.claimed.crash_count + (lost.claimed_together == 1)
+    crashes = lost.claimed.crash_count + (lost.claimed_together == 1 and lost.newest)
     if crashes >= lost.agent.crash_limit:
         return _poisoned(lost.claimed, crashes)
     error = {"type": "WorkerLost", "message": "worker lost"}

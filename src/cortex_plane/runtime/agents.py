@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from cortex_plane.core.agents import AgentConfig
@@ -28,9 +29,9 @@ def kind_of(handler: Callable[..., Any]) -> Kind:
 def payload_for(job_type: str, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call, by name. The context is the handler's first argument and never part of it."""
     try:
-        bound = inspect.signature(handler).bind(None, *args, **kwargs)
+        bound = _signature(handler).bind(None, *args, **kwargs)
     except TypeError as error:
-        raise InvalidInput(f'{error}. Agent "{job_type}" takes {signature_of(handler)}.', field="payload") from None
+        raise _wrong_arguments(job_type, handler, error) from None
     names = list(bound.signature.parameters)
     payload = {name: value for name, value in bound.arguments.items() if name != names[0]}
     for parameter in bound.signature.parameters.values():
@@ -39,6 +40,17 @@ def payload_for(job_type: str, handler: Callable[..., Any], args: tuple[Any, ...
         elif parameter.kind is parameter.VAR_POSITIONAL and parameter.name in payload:
             raise InvalidInput(f'Agent "{job_type}" takes *{parameter.name}; jobs carry arguments by name only.', field="payload")
     return payload
+
+
+_signature = lru_cache(maxsize=1024)(inspect.signature)
+
+
+def wrong_arguments(agent: AgentCode, error: TypeError) -> InvalidInput:
+    return _wrong_arguments(agent.job_type, agent.handler, error)
+
+
+def _wrong_arguments(job_type: str, handler: Callable[..., Any], error: TypeError) -> InvalidInput:
+    return InvalidInput(f'{error}. Agent "{job_type}" takes {signature_of(handler)}.', field="payload")
 
 
 def check_handler(job_type: str, handler: Callable[..., Any]) -> None:

@@ -15,7 +15,7 @@ from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import Claimed
 from cortex_plane.core.outcomes import Done, Failed, Interrupted, Outcome
 from cortex_plane.ports.json_text import encode
-from cortex_plane.runtime.agents import AgentCode
+from cortex_plane.runtime.agents import AgentCode, wrong_arguments
 from cortex_plane.runtime.context import Context
 from cortex_plane.runtime.failures import TimedOut, failed
 
@@ -104,10 +104,17 @@ class Execution:
             raise InvalidInput("The payload is not an object, so it holds no arguments by name.", field="payload")
         match self.agent.kind:
             case "async" | "command":
-                result: Awaitable[Any] = self.agent.handler(self.context, **self.claimed.payload)
-                return await result
+                return await self._called()
             case "thread":
                 return await self._call_in_thread()
+
+    def _called(self) -> Awaitable[Any]:
+        """Calling an async function only binds its arguments, so a TypeError here is about them, and no retry would help."""
+        try:
+            result: Awaitable[Any] = self.agent.handler(self.context, **self.claimed.payload)
+            return result
+        except TypeError as error:
+            raise wrong_arguments(self.agent, error) from None
 
     async def _call_in_thread(self) -> Any:
         """A thread cannot be interrupted: whoever ends this run waits until the function looks up and returns."""
@@ -126,6 +133,8 @@ class Execution:
         try:
             return self.agent.handler(self.context, **self.claimed.payload)
         except BaseException as error:
+            if isinstance(error, TypeError) and error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                return failed(wrong_arguments(self.agent, error), retryable=False)
             return failed(error)
 
 

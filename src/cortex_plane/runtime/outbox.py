@@ -24,7 +24,8 @@ from cortex_plane.ports.store import Store
 
 log = structlog.get_logger()
 
-MOST_IN_A_BATCH = 500
+LARGEST_BATCH = 500
+SMALLEST_BATCH = 50
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
 
@@ -41,10 +42,12 @@ class Mailbox:
 
 
 class Outbox:
-    def __init__(self, store: Store, clock: Clock, actor: str) -> None:
+    def __init__(self, store: Store, clock: Clock, actor: str, slots: int) -> None:
         self._store = store
         self._clock = clock
         self._actor = actor
+        # While half of the slots wait for the database, the other half works.
+        self._most_in_a_batch = min(LARGEST_BATCH, max(SMALLEST_BATCH, slots // 2))
         self._boxes: dict[RunId, Mailbox] = {}
         self._under_way: dict[RunId, Mailbox] = {}
         self._flushing: asyncio.Task[None] | None = None
@@ -92,7 +95,7 @@ class Outbox:
     async def _flush(self) -> None:
         await asyncio.sleep(0)  # Let everything that is ready in this turn of the loop join the first batch.
         while self._boxes:
-            self._under_way = {run_id: self._boxes.pop(run_id) for run_id in list(self._boxes)[:MOST_IN_A_BATCH]}
+            self._under_way = {run_id: self._boxes.pop(run_id) for run_id in list(self._boxes)[: self._most_in_a_batch]}
             await self._write(self._under_way)
             self._under_way = {}
 

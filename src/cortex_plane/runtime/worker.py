@@ -11,7 +11,7 @@ import asyncio
 import os
 import socket
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,6 +43,7 @@ LOOK_FOR_CANCELLED_SECONDS = 0.2
 LAST_WORD_SECONDS = 5.0
 START_ANEW_SECONDS = 1.0
 LATE_CLAIM_SECONDS = 120.0
+PROBATION_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Worker:
         self._appetite = SMALLEST_CLAIM  # A short claim has a short answer; one that is filled is followed by large ones.
         self._refilling = False
         self._unanswered: list[tuple[float, list[RunId]]] = []
+        self._suspect: tuple[RunId, float] | None = None
         self._lease_lost = asyncio.Event()
         self.duties: list[Duty] = []
 
@@ -107,7 +109,7 @@ class Worker:
 
     async def _live(self, until_idle: bool) -> None:
         self._worker_id = WorkerId(self._new_id())
-        self._outbox = Outbox(self._store, self._clock, actor_of(self._worker_id))
+        self._outbox = Outbox(self._store, self._clock, actor_of(self._worker_id), self._options.concurrency)
         await self._store.workers.register(self._registration())
         self._lease_lost.clear()
         heart = Heartbeat(
@@ -192,7 +194,9 @@ class Worker:
             claimed = await self._claim(room) if room > 0 else []
             self._appetite = LARGEST_CLAIM if len(claimed) == room else SMALLEST_CLAIM
             self._backlog.extend(claimed)
+            self._watch_suspect(claimed)
             self._fill_slots()
+            await asyncio.sleep(0)  # Handlers start before the next claim is put together.
             if until_idle and room > 0 and not claimed and not self._running:
                 if promoted:
                     return
@@ -203,7 +207,27 @@ class Worker:
             if not claimed:  # A claim may bring less than asked though more is ready: one that must run alone, or others' locks.
                 await self._wait_for_a_reason()
 
+    def _watch_suspect(self, claimed: Sequence[Claimed]) -> None:
+        """A job that may have killed a worker gets no younger company for a while: if it kills again, it is known by that."""
+        for job in claimed:
+            if job.suspected:
+                self._suspect = (job.run_id, asyncio.get_running_loop().time() + PROBATION_SECONDS)
+
+    def _probation_seconds(self) -> float:
+        """How long to claim nothing because of it."""
+        if self._suspect is None:
+            return 0.0
+        run_id, until = self._suspect
+        left = until - asyncio.get_running_loop().time()
+        gone = run_id not in self._running and all(run_id != waiting.run_id for waiting in self._backlog)
+        if gone or left <= 0:
+            self._suspect = None
+            return 0.0
+        return left
+
     def _room(self) -> int:
+        if self._probation_seconds() > 0:
+            return 0
         busy = len(self._running) + len(self._backlog)
         return min(self._appetite, self._options.concurrency + self._pace.ahead() - busy)
 
@@ -230,7 +254,7 @@ class Worker:
     async def _wait_for_a_reason(self) -> None:
         """A signal, a free slot, the end; or, where no signal can come, a look every now and then."""
         poll = self._store.signals.poll_seconds * (0.8 + 0.4 * self._random())
-        await wait_at_most(self._wake, poll)
+        await wait_at_most(self._wake, min(poll, self._probation_seconds() or poll))
 
     # -- running ---------------------------------------------------------------------------------
 

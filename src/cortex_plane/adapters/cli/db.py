@@ -71,6 +71,36 @@ async def upgrade(*, database_url: DatabaseUrl = None, as_json: AsJson = False) 
     return 0
 
 
+async def repair(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+    """Mend jobs that a damaged database shows as running though nothing runs them.
+
+    The database itself keeps jobs and runs consistent; use this after restoring a backup that was not.
+    A job whose run has ended takes the outcome of that run; a job without a run goes on as after a crash.
+
+    Try:
+        cortex db repair
+    """
+    import random
+
+    from cortex_plane.adapters.cli.output import print_json
+    from cortex_plane.adapters.system import new_id
+    from cortex_plane.operations.repair_jobs import repair_jobs
+
+    store, _ = _store(database_url)
+    await store.open()
+    try:
+        repaired = await repair_jobs(store, new_id, random.random)
+    finally:
+        await store.close()
+    if as_json:
+        print_json({"database": store.description, "repaired": repaired})
+    elif repaired:
+        print(f"Mended {repaired} {'job' if repaired == 1 else 'jobs'}; their history shows how.")
+    else:
+        print("Nothing needs mending.")
+    return 0
+
+
 def _store(database_url: str | None) -> tuple[Any, Path | None]:
     """Not opened, with its file if it has one. Both stores can be opened without touching the schema; the port says less."""
     from cortex_plane.wiring import open_store

@@ -37,6 +37,7 @@ COMMANDS = {
     "jobs retry": Command("jobs:retry", "ID", "Run a finished job again, as a new job."),
     "db status": Command("db:status", "", "Show which schema the database has."),
     "db upgrade": Command("db:upgrade", "", "Create the schema, or bring an older one up to date."),
+    "db repair": Command("db:repair", "", "Mend jobs that a damaged database shows as running though nothing runs them."),
     "doctor": Command("doctor:doctor", "", "Check this installation and say what is wrong."),
 }
 

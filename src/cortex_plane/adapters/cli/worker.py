@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cortex_plane.runtime.worker import WorkerOptions
 
 
-async def worker(
+def worker(
     app: Annotated[
         str | None,
         Parameter(help="The app that has the agents: file.py, file.py:plane or module:plane. Otherwise CORTEX_APP."),
@@ -45,13 +45,14 @@ async def worker(
     """
     from cortex_plane.adapters.cli.apps import load_app
     from cortex_plane.adapters.cli.logs import adopt_standard_logging, configure_logs
+    from cortex_plane.adapters.event_loop import run
 
     if not all(name.strip() for name in queue):
         raise InvalidInput("--queue needs the name of a queue.", field="queue")
     plane = load_app(app, database_url)
     configure_logs(plane.settings)
     adopt_standard_logging(plane.settings)
-    return await _run(plane, queue, concurrency, until_idle)
+    return run(_run(plane, queue, concurrency, until_idle))
 
 
 async def _run(plane: Plane, queues: tuple[str, ...], concurrency: int | None, until_idle: bool) -> int:

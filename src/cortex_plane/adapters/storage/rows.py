@@ -107,6 +107,7 @@ def claimed(row: Row) -> Claimed:
         crash_count=row["crash_count"],
         retry_policy=None if policy is None else RetryPolicy.from_json(loads(policy)),
         timeout_seconds=row["timeout_seconds"],
+        suspected=bool(row["suspected"]),
     )
 
 
@@ -115,6 +116,7 @@ def lost_run(row: Row) -> LostRun:
         claimed=claimed(row),
         worker_id=WorkerId(str(row["worker_id"])),
         claimed_together=row["claimed_together"],
+        newest=bool(row["newest"]),
         agent=AgentConfig.from_json(loads(row["agent_config"])),
     )
 
@@ -123,7 +125,7 @@ def broken_job(row: Row) -> BrokenJob:
     worker_id, status = row["worker_id"], row["run_status"]
     config = AgentConfig.from_json(loads(row["agent_config"]))
     return BrokenJob(
-        lost=LostRun(claimed(row), WorkerId(str(worker_id)), claimed_together=1, agent=config),
+        lost=LostRun(claimed(row), WorkerId(str(worker_id)), claimed_together=1, newest=True, agent=config),
         run_status=None if status is None else RunStatus(status),
         run_error=row["run_error"],
     )

@@ -447,20 +447,25 @@ create trigger job_inserted after insert on cortex.job
   referencing new table as new_job
   for each statement execute function cortex.job_inserted();
 
--- The comparisons with >= and <= can only be done by a nested loop over an index. With =, a plan that was made while
--- the tables were small (a scan and a hash) stays in the session and reads the whole table for each batch.
+-- Rows are found by arrays of ids, which only the primary keys can serve: whatever the planner believed about the size of a
+-- table when it made the plan that the session keeps, it cannot have chosen to read the whole table for each batch.
 -- enable_hashjoin is set because the callers switch it off, and old_job needs it.
 create function cortex.job_updated() returns trigger language plpgsql
-  set enable_seqscan = off set enable_hashjoin = on
+  set enable_seqscan = off set enable_hashjoin = on set plan_cache_mode = force_generic_plan
 as $$
 declare
   _changed boolean;
   _failed boolean;
   _keyed boolean;
+  _waited uuid[];
+  _ran uuid[];
 begin
-  select bool_or(n.status <> o.status), bool_or(n.status = 'FAILED' and n.note is not null), bool_or(n.serial_key is not null)
-    into _changed, _failed, _keyed
-    from new_job n join old_job o using (id);
+  select bool_or(n.status <> o.status), bool_or(n.status = 'FAILED' and n.note is not null), bool_or(n.serial_key is not null),
+      array_agg(n.id) filter (where o.status = 'PENDING' or o.status = 'RETRY'),
+      array_agg(n.id) filter (where o.status = 'RUNNING')
+    into _changed, _failed, _keyed, _waited, _ran
+    from new_job n join old_job o using (id)
+    where n.status <> o.status;
   if _changed is not true then
     return null;
   end if;
@@ -474,10 +479,7 @@ begin
     join old_job o using (id)
     where n.status <> o.status
   ), claimed as (
-    delete from cortex.queue_entry e
-    using changed c
-    where e.job_id >= c.id and e.job_id <= c.id
-      and (c.old_status = 'PENDING' or c.old_status = 'RETRY')
+    delete from cortex.queue_entry where job_id = any (_waited)
   ), opened as (
     insert into cortex.job_run
       (id, job_id, attempt, worker_id, claimed_together, tenant_id, serial_key, template_id, params_snapshot, started_at)
@@ -501,7 +503,7 @@ begin
         else 'FAILED'
       end
     from changed c
-    where r.job_id >= c.id and r.job_id <= c.id and r.id = c.old_run_id and r.status = 'RUNNING'
+    where r.job_id = any (_ran) and r.job_id = c.id and r.id = c.old_run_id and r.status = 'RUNNING'
   ), waiting as (
     insert into cortex.queue_entry
       (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, alone)
@@ -600,9 +602,9 @@ create trigger job_deleted after delete on cortex.job
 create function cortex.claim(_worker uuid, _actor text, _queues text[], _job_types text[], _run_ids uuid[])
 returns table (
   job_id uuid, run_id uuid, job_type text, queue text, tenant_id uuid, payload jsonb, attempt int, retry_count int,
-  max_retries int, crash_count int, retry_policy jsonb, timeout_seconds double precision
+  max_retries int, crash_count int, retry_policy jsonb, timeout_seconds double precision, suspected boolean
 ) language plpgsql
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -614,11 +616,6 @@ declare
   _last_created_at timestamptz;
   _some_alone boolean := false;
 begin
-  -- Held until the claim commits, so that this worker cannot be declared LOST in between.
-  perform 1 from cortex.worker where id = _worker and status = 'LIVE' for share;
-  if not found then
-    return;
-  end if;
   loop
     select array_agg(c.job_id), (array_agg(c.rank))[_missing], (array_agg(c.position))[_missing],
         (array_agg(c.created_at))[_missing], _some_alone or bool_or(c.alone)
@@ -640,6 +637,12 @@ begin
       limit _missing
     ) c;
     exit when _window is null;
+    if cardinality(_taken) = 0 then
+      -- Held until the claim commits, so that this worker cannot be declared LOST in between. Not before there is something
+      -- to claim: a lock is a write, and every idle worker that is woken would wait for the disk.
+      perform 1 from cortex.worker where id = _worker and status = 'LIVE' for share;
+      exit when not found;
+    end if;
     _taken := _taken || cortex.lock_entries(_window);
     exit when cardinality(_window) < _missing;
     _missing := cardinality(_run_ids) - cardinality(_taken);
@@ -671,10 +674,10 @@ begin
       from unnest(_taken, _run_ids[1:cardinality(_taken)]) as c(job_id, run_id)
       where j.id = c.job_id and (j.status = 'PENDING' or j.status = 'RETRY')
       returning j.id, j.run_id, j.job_type, j.queue, j.tenant_id, j.payload, j.attempt, j.retry_count, j.max_retries,
-        j.crash_count, j.retry_policy, j.timeout_seconds, j.priority, j.position, j.created_at
+        j.crash_count, j.retry_policy, j.timeout_seconds, j.error, j.priority, j.position, j.created_at
     )
     select id, run_id, job_type, queue, tenant_id, payload, attempt, retry_count, max_retries, crash_count, retry_policy,
-      timeout_seconds
+      timeout_seconds, coalesce(error ->> 'type' = 'WorkerLost', false)
     from claimed
     order by priority desc, position, created_at, id;
 end $$;
@@ -707,7 +710,7 @@ end $$;
 
 -- Applies a batch of transitions out of RUNNING, each fenced by its run id. Returns the ids of those that applied.
 create function cortex.finish(_actor text, _batch jsonb) returns setof uuid language plpgsql
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
 as $$
 begin
   return query
@@ -739,7 +742,7 @@ end $$;
 
 -- Saves a batch of checkpoints, each fenced by its run id. Returns the ids of those that applied.
 create function cortex.save_checkpoints(_batch jsonb) returns setof uuid language plpgsql
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
 as $$
 begin
   return query

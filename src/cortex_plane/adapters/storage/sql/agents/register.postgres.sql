@@ -1,5 +1,5 @@
 -- Writes the agents that a plane or worker has in code; those that are unchanged are left alone.
--- Differs: a batch is a jsonb record set here, json_each there.
+-- Differs: a batch is a jsonb record set here, jsonb_each there.
 insert into cortex.agent (id, job_type, skill_config)
 select id, job_type, skill_config
 from jsonb_to_recordset(cast(:agents as jsonb)) as a(id uuid, job_type text, skill_config jsonb)

@@ -1,5 +1,5 @@
 -- Submits a batch of jobs. Sent twice, it changes nothing: the ids are the caller's.
--- Differs: a batch is json_each here, and positions come from the counter table.
+-- Differs: a batch is jsonb_each here, and positions come from the counter table.
 insert into cortex.job (
   id, tenant_id, agent_id, job_type, queue, payload, priority, position, max_retries, retry_policy, run_at, timeout_seconds,
   job_key, serial_key, tags, created_by, worker_job_id, cause, actor, created_at, queued_at, updated_at)
@@ -11,5 +11,5 @@ select value ->> 'id', value ->> 'tenant_id', value ->> 'agent_id', value ->> 'j
   value ->> 'timeout_seconds', value ->> 'job_key', value ->> 'serial_key', value -> 'tags', value ->> 'created_by',
   (select c.value from cortex.counter c where name = 'queue_entry') + key + 1,
   'submit', value ->> 'created_by', :now, :now, :now
-from json_each(:jobs)
+from jsonb_each(:jobs)
 where not exists (select 1 from cortex.job j where j.id = value ->> 'id');

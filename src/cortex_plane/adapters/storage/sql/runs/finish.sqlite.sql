@@ -1,5 +1,5 @@
 -- Applies a batch of transitions out of RUNNING, each fenced by its run id, and returns the ids that applied.
--- Differs: a batch is json_each here.
+-- Differs: a batch is jsonb_each here.
 update cortex.job as j
 set status = c.value ->> 'status',
   output = nullif(c.value -> 'output', 'null'),
@@ -19,7 +19,7 @@ set status = c.value ->> 'status',
   cause = c.value ->> 'cause',
   actor = :actor,
   note = nullif(c.value -> 'note', 'null')
-from json_each(:batch) c
+from jsonb_each(:batch) c
 where j.id = c.value ->> 'job_id'
   and j.run_id = c.value ->> 'run_id'
 returning id;
