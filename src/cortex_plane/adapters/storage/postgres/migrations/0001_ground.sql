@@ -419,25 +419,32 @@ begin
   perform pg_notify('cortex', 'ready:' || _first.queue);
 end $$;
 
+-- One statement: a lone job that is submitted while everything rests waits for each that is started.
 create function cortex.job_inserted() returns trigger language plpgsql as $$
+declare
+  _keyed boolean;
 begin
-  insert into cortex.job_history (job_id, revision, new_status, cause, actor, created_at)
-  select id, revision, status, cause, actor, created_at from new_job;
+  with history as (
+    insert into cortex.job_history (job_id, revision, new_status, cause, actor, created_at)
+    select id, revision, status, cause, actor, created_at from new_job
+  ), entry as (
+    insert into cortex.queue_entry
+      (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key)
+    select coalesce(worker_job_id, nextval('cortex.queue_entry_id')), id, tenant_id, queue, job_type,
+      case
+        when run_at > cortex.now() then 'later'::cortex.entry_state
+        when serial_key is not null then 'blocked'
+        else 'ready'
+      end,
+      -priority, position, created_at, coalesce(run_at, created_at), serial_key
+    from new_job
+  ), told as materialized (
+    select pg_notify('cortex', 'ready:' || queue) from new_job
+    where serial_key is null and (run_at is null or run_at <= cortex.now()) group by queue
+  )
+  select bool_or(serial_key is not null) into _keyed from new_job where (select count(*) from told) >= 0;
 
-  insert into cortex.queue_entry
-    (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key)
-  select coalesce(worker_job_id, nextval('cortex.queue_entry_id')), id, tenant_id, queue, job_type,
-    case
-      when run_at > cortex.now() then 'later'::cortex.entry_state
-      when serial_key is not null then 'blocked'
-      else 'ready'
-    end,
-    -priority, position, created_at, coalesce(run_at, created_at), serial_key
-  from new_job;
-
-  perform pg_notify('cortex', 'ready:' || queue) from new_job
-    where serial_key is null and (run_at is null or run_at <= cortex.now()) group by queue;
-  if exists (select 1 from new_job where serial_key is not null) then
+  if _keyed then
     perform cortex.settle_serial_keys(array_agg(tenant_id), array_agg(serial_key))
       from new_job where serial_key is not null;
   end if;
@@ -449,44 +456,45 @@ create trigger job_inserted after insert on cortex.job
 
 -- Rows are found by arrays of ids, which only the primary keys can serve: whatever the planner believed about the size of a
 -- table when it made the plan that the session keeps, it cannot have chosen to read the whole table for each batch.
+-- One small statement for each consequence, run only when there is one: starting a statement costs more than a row.
 -- enable_hashjoin is set because the callers switch it off, and old_job needs it.
 create function cortex.job_updated() returns trigger language plpgsql
   set enable_seqscan = off set enable_hashjoin = on set plan_cache_mode = force_generic_plan
 as $$
 declare
-  _changed boolean;
-  _failed boolean;
-  _keyed boolean;
   _waited uuid[];
   _ran uuid[];
+  _started boolean;
+  _returned boolean;
+  _failed boolean;
+  _cancelled boolean;
+  _keyed boolean;
 begin
-  select bool_or(n.status <> o.status), bool_or(n.status = 'FAILED' and n.note is not null), bool_or(n.serial_key is not null),
-      array_agg(n.id) filter (where o.status = 'PENDING' or o.status = 'RETRY'),
-      array_agg(n.id) filter (where o.status = 'RUNNING')
-    into _changed, _failed, _keyed, _waited, _ran
+  select array_agg(n.id) filter (where o.status = 'PENDING' or o.status = 'RETRY'),
+      array_agg(n.id) filter (where o.status = 'RUNNING'),
+      bool_or(n.status = 'RUNNING'),
+      bool_or(n.status = 'RETRY'),
+      bool_or(n.status = 'FAILED' and n.note is not null),
+      bool_or(n.status = 'CANCELLED'),
+      bool_or(n.serial_key is not null)
+    into _waited, _ran, _started, _returned, _failed, _cancelled, _keyed
     from new_job n join old_job o using (id)
     where n.status <> o.status;
-  if _changed is not true then
+  if _keyed is null then
     return null;
   end if;
 
-  with changed as materialized (
-    select n.id, n.tenant_id, n.queue, n.job_type, n.status, n.priority, n.position, n.payload, n.error, n.error_message,
-      n.retry_count, n.attempt, n.next_retry_at, n.wait_reason, n.run_id, n.worker_id, n.claimed_together,
-      n.worker_job_id, n.serial_key, n.template_id, n.revision, n.cause, n.actor, n.note, n.created_at, n.updated_at,
-      o.status as old_status, o.run_id as old_run_id, o.worker_id as old_worker_id
-    from new_job n
-    join old_job o using (id)
-    where n.status <> o.status
-  ), claimed as (
-    delete from cortex.queue_entry where job_id = any (_waited)
-  ), opened as (
+  if _waited is not null then
+    delete from cortex.queue_entry where job_id = any (_waited);
+  end if;
+  if _started then
     insert into cortex.job_run
       (id, job_id, attempt, worker_id, claimed_together, tenant_id, serial_key, template_id, params_snapshot, started_at)
     select run_id, id, attempt, worker_id, coalesce(claimed_together, 1), tenant_id, serial_key, template_id, payload, updated_at
-    from changed
-    where status = 'RUNNING'
-  ), closed as (
+    from new_job
+    where status = 'RUNNING' and (_ran is null or id <> all (_ran));
+  end if;
+  if _ran is not null then
     update cortex.job_run r
     set finished_at = c.updated_at,
       error = case when c.status = 'FAILED' or c.status = 'RETRY' then c.error ->> 'message' end,
@@ -502,9 +510,10 @@ begin
         when c.wait_reason in ('interrupted', 'handed_back') then 'INTERRUPTED'
         else 'FAILED'
       end
-    from changed c
-    where r.job_id = any (_ran) and r.job_id = c.id and r.id = c.old_run_id and r.status = 'RUNNING'
-  ), waiting as (
+    from new_job c
+    where r.job_id = any (_ran) and r.job_id = c.id and r.status = 'RUNNING';
+  end if;
+  if _returned then
     insert into cortex.queue_entry
       (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, alone)
     select coalesce(worker_job_id, nextval('cortex.queue_entry_id')), id, tenant_id, queue, job_type,
@@ -514,27 +523,28 @@ begin
         else 'ready'
       end,
       -priority, position, created_at, next_retry_at, serial_key, wait_reason = 'worker_lost'
-    from changed
-    where status = 'RETRY'
-  ), told as materialized (
-    select pg_notify('cortex', 'cancel:' || old_worker_id) from changed
-    where status = 'CANCELLED' and old_worker_id is not null group by old_worker_id
-    union all
-    select pg_notify('cortex', 'ready:' || queue) from changed
-    where status = 'RETRY' and next_retry_at <= cortex.now() and serial_key is null group by queue
-  )
+    from new_job
+    where status = 'RETRY' and id = any (_ran);
+    perform pg_notify('cortex', 'ready:' || queue) from new_job
+      where status = 'RETRY' and id = any (_ran) and next_retry_at <= cortex.now() and serial_key is null group by queue;
+  end if;
+  if _cancelled then
+    perform pg_notify('cortex', 'cancel:' || o.worker_id) from new_job n join old_job o using (id)
+      where n.status = 'CANCELLED' and o.worker_id is not null group by o.worker_id;
+  end if;
+
   insert into cortex.job_history
     (job_id, revision, previous_status, new_status, cause, actor, run_id, metadata, created_at)
-  select id, revision, old_status, status, cause, actor, coalesce(run_id, old_run_id),
+  select n.id, n.revision, o.status, n.status, n.cause, n.actor, coalesce(n.run_id, o.run_id),
     case
-      when status = 'FAILED' then coalesce(note, '{}') || jsonb_build_object('error_message', error_message)
-      when status = 'RETRY' then coalesce(note, '{}') || jsonb_build_object(
-        'retry_count', retry_count, 'next_retry_at', cortex.iso(next_retry_at), 'wait_reason', wait_reason)
-      else note
+      when n.status = 'FAILED' then coalesce(n.note, '{}') || jsonb_build_object('error_message', n.error_message)
+      when n.status = 'RETRY' then coalesce(n.note, '{}') || jsonb_build_object(
+        'retry_count', n.retry_count, 'next_retry_at', cortex.iso(n.next_retry_at), 'wait_reason', n.wait_reason)
+      else n.note
     end,
-    updated_at
-  from changed
-  where (select count(*) from told) >= 0;
+    n.updated_at
+  from new_job n join old_job o using (id)
+  where n.status <> o.status;
 
   if _keyed then
     -- Before a chained retry takes some of them: all locks of a transaction in one order.
