@@ -457,9 +457,10 @@ create trigger job_inserted after insert on cortex.job
 -- Rows are found by arrays of ids, which only the primary keys can serve: whatever the planner believed about the size of a
 -- table when it made the plan that the session keeps, it cannot have chosen to read the whole table for each batch.
 -- One small statement for each consequence, run only when there is one: starting a statement costs more than a row.
--- enable_hashjoin is set because the callers switch it off, and old_job needs it.
+-- (`status = 'RUNNING'` would let it take the index of open runs, which holds all that have closed since the last vacuum.)
+-- What is joined is then small on both sides, so it is hashed, always.
 create function cortex.job_updated() returns trigger language plpgsql
-  set enable_seqscan = off set enable_hashjoin = on set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_hashjoin = on set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
   _waited uuid[];
@@ -511,7 +512,7 @@ begin
         else 'FAILED'
       end
     from new_job c
-    where r.job_id = any (_ran) and r.job_id = c.id and r.status = 'RUNNING';
+    where r.job_id = any (_ran) and r.job_id = c.id and r.finished_at is null;
   end if;
   if _returned then
     insert into cortex.queue_entry
