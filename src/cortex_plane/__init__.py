@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cortex_plane.agents import Agent
     from cortex_plane.core.errors import (
+        BudgetExhausted,
         Conflict,
         CortexError,
         Denied,
@@ -15,13 +16,18 @@ if TYPE_CHECKING:
         JobFailed,
         JobNotFound,
         NotFound,
+        NotWaiting,
+        QueueBusy,
         ResultNotReady,
+        TenantNotFound,
         Unavailable,
         UnknownAgent,
     )
+    from cortex_plane.core.groups import GroupStatus
     from cortex_plane.core.jobs import HistoryEntry, Job, JobSummary, Run
     from cortex_plane.core.retry import Backoff, RetryPolicy
     from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
+    from cortex_plane.core.why import Reason
     from cortex_plane.handles import JobHandle
     from cortex_plane.operations.submit_jobs import Submission
     from cortex_plane.plane import Plane
@@ -34,10 +40,12 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "Backoff",
+    "BudgetExhausted",
     "Conflict",
     "Context",
     "CortexError",
     "Denied",
+    "GroupStatus",
     "HistoryEntry",
     "InvalidInput",
     "Job",
@@ -48,14 +56,18 @@ __all__ = [
     "JobStatus",
     "JobSummary",
     "NotFound",
+    "NotWaiting",
     "PermanentFailure",
     "Plane",
+    "QueueBusy",
+    "Reason",
     "ResultNotReady",
     "RetryPolicy",
     "Run",
     "RunStatus",
     "Settings",
     "Submission",
+    "TenantNotFound",
     "Unavailable",
     "UnknownAgent",
     "WaitReason",
@@ -65,10 +77,12 @@ __all__ = [
 _HOMES = {
     "Agent": "cortex_plane.agents",
     "Backoff": "cortex_plane.core.retry",
+    "BudgetExhausted": "cortex_plane.core.errors",
     "Conflict": "cortex_plane.core.errors",
     "Context": "cortex_plane.runtime.context",
     "CortexError": "cortex_plane.core.errors",
     "Denied": "cortex_plane.core.errors",
+    "GroupStatus": "cortex_plane.core.groups",
     "HistoryEntry": "cortex_plane.core.jobs",
     "InvalidInput": "cortex_plane.core.errors",
     "Job": "cortex_plane.core.jobs",
@@ -79,14 +93,18 @@ _HOMES = {
     "JobStatus": "cortex_plane.core.states",
     "JobSummary": "cortex_plane.core.jobs",
     "NotFound": "cortex_plane.core.errors",
+    "NotWaiting": "cortex_plane.core.errors",
     "PermanentFailure": "cortex_plane.runtime.failures",
     "Plane": "cortex_plane.plane",
+    "QueueBusy": "cortex_plane.core.errors",
+    "Reason": "cortex_plane.core.why",
     "ResultNotReady": "cortex_plane.core.errors",
     "RetryPolicy": "cortex_plane.core.retry",
     "Run": "cortex_plane.core.jobs",
     "RunStatus": "cortex_plane.core.states",
     "Settings": "cortex_plane.settings",
     "Submission": "cortex_plane.operations.submit_jobs",
+    "TenantNotFound": "cortex_plane.core.errors",
     "Unavailable": "cortex_plane.core.errors",
     "UnknownAgent": "cortex_plane.core.errors",
     "WaitReason": "cortex_plane.core.states",

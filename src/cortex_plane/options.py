@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
+from cortex_plane.core.jobs import KeyMode
 from cortex_plane.core.retry import RetryPolicy
 
 
@@ -14,6 +15,8 @@ class SubmitOptions(TypedDict, total=False):
     priority: int
     run_at: datetime
     delay: float | timedelta
+    job_key: str
+    key_mode: KeyMode
     serial_key: str
     tenant: str
     tags: Sequence[str]

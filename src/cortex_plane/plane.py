@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -13,11 +13,14 @@ from weakref import WeakKeyDictionary
 
 from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.agents import Agent, AsyncHandler
+from cortex_plane.auditing import Auditing
 from cortex_plane.core.agents import AgentConfig, AgentRecord
 from cortex_plane.core.errors import InvalidInput, did_you_mean
-from cortex_plane.core.jobs import DEFAULT_QUEUE, AgentId, HistoryEntry, Job, JobId, JobSummary, Run
+from cortex_plane.core.jobs import DEFAULT_QUEUE, INTERNAL_PREFIX, AgentId, HistoryEntry, Job, JobId, JobSummary, Run
 from cortex_plane.core.retry import CRASH_LIMIT, CrashPolicy, RetryPolicy
 from cortex_plane.core.states import JobStatus
+from cortex_plane.costs import Costs
+from cortex_plane.groups import Groups
 from cortex_plane.handles import JobHandle
 from cortex_plane.operations.await_result import await_result
 from cortex_plane.operations.cancel_job import cancel_job
@@ -28,13 +31,18 @@ from cortex_plane.operations.submit_jobs import Submission, submit_jobs
 from cortex_plane.options import SubmitOptions
 from cortex_plane.ports.clock import Clock, NewId
 from cortex_plane.ports.store import Store
+from cortex_plane.retention import Retention
 from cortex_plane.runtime.agents import AgentCode, check_handler, kind_of
+from cortex_plane.runtime.built_in import built_in_agents
 from cortex_plane.runtime.commands import command_handler
 from cortex_plane.runtime.context import Context
 from cortex_plane.runtime.worker import Worker, WorkerOptions
 from cortex_plane.settings import Settings, load_settings
+from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
-from cortex_plane.wiring import open_store
+from cortex_plane.templates import Templates
+from cortex_plane.webhooks import Webhooks
+from cortex_plane.wiring import http_client, open_store
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -42,7 +50,7 @@ Result = TypeVar("Result")
 LONGEST_LIST = 10_000
 
 
-class Plane:
+class Plane(Steering):
     """`plane = Plane()` uses sqlite:///cortex.db, or what CORTEX_DATABASE_URL says. It opens when it is first used."""
 
     def __init__(
@@ -58,6 +66,12 @@ class Plane:
         self.agents: dict[str, AgentCode] = {}
         self.clock: Clock = clock or SystemClock()
         self.sync = SyncPlane(self)
+        self.audit = Auditing(self)
+        self.templates = Templates(self)
+        self.groups = Groups(self)
+        self.webhooks = Webhooks(self)
+        self.costs = Costs(self)
+        self.retention = Retention(self)
         self._ids, self._chance = ids, chance
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, Opened] = WeakKeyDictionary()
         self._workers: list[Worker] = []
@@ -75,6 +89,7 @@ class Plane:
         on_crash: CrashPolicy = ...,
         crash_limit: int = ...,
         timeout: float | timedelta | None = ...,
+        max_concurrency: int | None = ...,
     ) -> AgentDecorator: ...
     @overload
     def agent(self, name: AsyncHandler[Arguments, Result]) -> Agent[Arguments, Result]: ...
@@ -89,11 +104,12 @@ class Plane:
         on_crash: CrashPolicy = "resume",
         crash_limit: int = CRASH_LIMIT,
         timeout: float | timedelta | None = None,
+        max_concurrency: int | None = None,
     ) -> Any:
         """Makes a function an agent: `@plane.agent("release-bot")`, or `@plane.agent` under the function's own name."""
         if callable(name):
             return self.agent(name.__name__)(name)
-        config = _config(queue, retry, max_retries, on_crash, crash_limit, timeout)
+        config = _config(queue, retry, max_retries, on_crash, crash_limit, timeout, max_concurrency)
 
         def register(handler: Callable[..., Any]) -> Agent[Any, Any]:
             check_handler(name, handler)
@@ -112,14 +128,19 @@ class Plane:
         on_crash: CrashPolicy = "resume",
         crash_limit: int = CRASH_LIMIT,
         timeout: float | timedelta | None = None,
+        max_concurrency: int | None = None,
     ) -> Agent[..., dict[str, Any]]:
         """Makes a program an agent. `{name}` in its words is replaced by the job's argument of that name."""
         if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
             raise InvalidInput('argv must be a list of words, such as ["convert", "{source}", "out.png"].', field="argv")
-        config = _config(queue, retry, max_retries, on_crash, crash_limit, timeout)
+        config = _config(queue, retry, max_retries, on_crash, crash_limit, timeout, max_concurrency)
         return self._register(AgentCode(name, command_handler(argv, Path(self.settings.files)), "command", config))
 
     def _register(self, code: AgentCode) -> Agent[Any, Any]:
+        if code.job_type.startswith(INTERNAL_PREFIX):
+            raise InvalidInput(
+                f'Names that begin with "{INTERNAL_PREFIX}" are the plane\'s own. Rename this agent.', field="name"
+            )
         if code.job_type in self.agents:
             raise InvalidInput(f'There are two agents named "{code.job_type}". Rename one of them.', field="name")
         self.agents[code.job_type] = code
@@ -215,9 +236,9 @@ class Plane:
     ) -> None:
         """Runs this plane's agents until `stop_workers()`; with `until_idle`, until nothing is ready and nothing runs."""
         opened = await self._open_here()
-        worker = Worker(
-            opened.store, self.agents, self._worker_options(queues, concurrency, name), self.clock, self._ids, self._chance
-        )
+        options = self._worker_options(queues, concurrency, name)
+        await opened.register(opened.built_in)
+        worker = Worker(opened.store, {**self.agents, **opened.built_in}, options, self.clock, self._ids, self._chance)
         self._workers.append(worker)
         try:
             await worker.run(until_idle=until_idle)
@@ -234,8 +255,7 @@ class Plane:
             raise InvalidInput("This plane has no agents, so a worker would have nothing to do. Add one with @plane.agent(...).")
         settings = self.settings
         wanted = concurrency if concurrency is not None else settings.concurrency
-        if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-            raise InvalidInput(f"concurrency must be a whole number of 1 or more, not {wanted!r}.", field="concurrency")
+        _check_positive(wanted, "concurrency")
         return WorkerOptions(
             queues=tuple(queues or sorted({code.config.queue for code in self.agents.values()} | {DEFAULT_QUEUE})),
             concurrency=wanted,
@@ -284,18 +304,19 @@ class Opened:
         self._registered: set[str] = set()
         self.store = open_store(plane.settings.database_url, plane.clock, plane._ids)
         self.directory = Directory(self.store)
+        self.built_in = built_in_agents(self.store, plane._ids, plane.clock, http_client())
 
     async def ready(self) -> None:
-        if self._is_open and len(self._registered) == len(self._plane.agents):
+        if self._is_open and self._registered.issuperset(self._plane.agents):
             return
         async with self._lock:
             if not self._is_open:
                 await self.store.open()
                 self._is_open = True
-            await self._register_agents()
+            await self.register(self._plane.agents)
 
-    async def _register_agents(self) -> None:
-        missing = [code for name, code in self._plane.agents.items() if name not in self._registered]
+    async def register(self, agents: Mapping[str, AgentCode]) -> None:
+        missing = [code for name, code in agents.items() if name not in self._registered]
         if missing:
             await self.store.agents.register(
                 [AgentRecord(AgentId(self._plane._ids()), code.job_type, code.config) for code in missing]
@@ -324,6 +345,11 @@ def _status(name: str) -> JobStatus:
         ) from None
 
 
+def _check_positive(value: int, field: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInput(f"{field} must be a whole number of 1 or more, not {value!r}.", field=field)
+
+
 def _limit(limit: int) -> int:
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_LIST:
         raise InvalidInput(f"limit must be a whole number from 1 to {LONGEST_LIST:,}, not {limit!r}.", field="limit")
@@ -337,10 +363,13 @@ def _config(
     on_crash: CrashPolicy,
     crash_limit: int,
     timeout: float | timedelta | None,
+    max_concurrency: int | None,
 ) -> AgentConfig:
     if max_retries is not None:
         retry = RetryPolicy(retry.mode, max_retries, retry.backoff)
     if on_crash not in ("resume", "fail"):
         raise InvalidInput(f'on_crash must be "resume" or "fail", not {on_crash!r}.', field="on_crash")
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    return AgentConfig(queue, retry, on_crash, crash_limit, seconds)
+    if max_concurrency is not None:
+        _check_positive(max_concurrency, "max_concurrency")
+    return AgentConfig(queue, retry, on_crash, crash_limit, seconds, max_concurrency)

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.core.errors import WrongDatabase
 from cortex_plane.ports.clock import Clock, NewId
+from cortex_plane.ports.http import Http
 from cortex_plane.ports.store import Store
 
 POSTGRES = ("postgresql", "postgres")
@@ -29,6 +30,13 @@ def open_store(database_url: str, clock: Clock | None = None, ids: NewId = new_i
         f"A database address begins with sqlite:// or postgresql://, not {scheme!r:.20}. "
         "Use sqlite:///file.db or postgresql://user:password@host/database."
     )
+
+
+def http_client() -> Http:
+    """What the plane speaks to the web with. Loaded when it is first used."""
+    from cortex_plane.adapters.http_client import HttpxClient
+
+    return HttpxClient()
 
 
 def _check_postgres(database_url: str) -> None:

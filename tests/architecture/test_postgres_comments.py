@@ -28,6 +28,7 @@ async def test_every_table_and_column_has_a_comment(postgres_url: str) -> None:
 async def test_both_stores_have_the_same_tables_and_columns(postgres_url: str, tmp_path: object) -> None:
     from pathlib import Path
 
+    from cortex_plane.adapters.storage.migrations import migrations_in
     from cortex_plane.adapters.storage.sqlite.connection import connect
     from cortex_plane.adapters.storage.sqlite.schema import FOLDER
 
@@ -37,7 +38,8 @@ async def test_both_stores_have_the_same_tables_and_columns(postgres_url: str, t
     postgres = {(row[0], row[1]) for row in rows}
 
     lite = connect(Path(str(tmp_path)) / "x.db", for_writing=True)
-    lite.execute((FOLDER / "0001_ground.sql").read_text())
+    for migration in migrations_in(FOLDER):
+        lite.execute(migration.sql)
     tables = [str(row[0]) for row in lite.execute("select name from sqlite_master where type = 'table'").fetchall()]
     sqlite = {(table, str(row[1])) for table in tables for row in lite.execute(f"pragma table_xinfo({table})").fetchall()}
     lite.close()

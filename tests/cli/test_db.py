@@ -9,8 +9,14 @@ from pathlib import Path
 import apsw
 import pytest
 
+from cortex_plane.adapters.storage.migrations import migrations_in
+from cortex_plane.adapters.storage.sqlite.schema import FOLDER
 from cortex_plane.testing import PostgresCluster
 from tests.cli.conftest import Cortex
+
+MIGRATIONS = migrations_in(FOLDER)
+LATEST = MIGRATIONS[-1].version
+NAMES = [f"{migration.version:04} {migration.name}" for migration in MIGRATIONS]
 
 
 @pytest.fixture
@@ -37,9 +43,10 @@ To make it:  cortex db upgrade
 def test_a_fresh_sqlite_file_is_made_once(cortex: Cortex, folder: Path) -> None:
     first, second = cortex("db", "upgrade"), cortex("db", "upgrade")
 
-    assert (first.code, first.out) == (0, "Applied 0001 ground\nSQLite, cortex.db has schema version 1.\n")
-    assert (second.code, second.out) == (0, "SQLite, cortex.db has schema version 1 already; nothing was left to do.\n")
-    assert cortex("db", "status").out == "database  SQLite, cortex.db\nschema    version 1, up to date\n"
+    applied = "".join(f"Applied {name}\n" for name in NAMES)
+    assert (first.code, first.out) == (0, f"{applied}SQLite, cortex.db has schema version {LATEST}.\n")
+    assert (second.code, second.out) == (0, f"SQLite, cortex.db has schema version {LATEST} already; nothing was left to do.\n")
+    assert cortex("db", "status").out == f"database  SQLite, cortex.db\nschema    version {LATEST}, up to date\n"
 
 
 def test_looking_into_an_empty_postgres_database_does_not_make_the_schema(cortex: Cortex, empty_postgres: str) -> None:
@@ -56,14 +63,14 @@ def test_an_empty_postgres_database_is_upgraded(cortex: Cortex, empty_postgres: 
     after = json.loads(cortex("db", "status", "--json", "--database-url", empty_postgres).out)
 
     assert before.code == 0
-    assert "schema    none yet; this program brings version 1\n" in before.out
+    assert f"schema    none yet; this program brings version {LATEST}\n" in before.out
     assert f"To bring it up to date:  cortex db upgrade --database-url {empty_postgres}\n" in before.out
-    assert json.loads(upgraded.out)["applied"] == ["0001 ground"]
+    assert json.loads(upgraded.out)["applied"] == NAMES
     assert after == {
         "database": after["database"],
         "exists": True,
-        "current": 1,
-        "latest": 1,
+        "current": LATEST,
+        "latest": LATEST,
         "pending": [],
         "up_to_date": True,
     }

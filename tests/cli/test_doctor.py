@@ -48,7 +48,7 @@ Database
   place  ✓ PostgreSQL, 127.0.0.1:<port>/<name>
   server  PostgreSQL <version>
   wake-ups  ✓ notifications arrive
-  schema  ✓ version 1, up to date
+  schema  ✓ version 6, up to date
 
 Work
   workers  none is running
@@ -157,7 +157,7 @@ def test_an_outdated_schema_cannot_be_used_on_postgres(cortex: Cortex, postgres_
 
     async def forget() -> None:
         connection = await asyncpg.connect(postgres_url)
-        await connection.execute("update cortex.migration set version = -1")
+        await connection.execute("delete from cortex.migration where version > 1")
         await connection.close()
 
     asyncio.run(forget())
@@ -165,6 +165,7 @@ def test_an_outdated_schema_cannot_be_used_on_postgres(cortex: Cortex, postgres_
 
     assert result.code == 5
     assert (
-        "Problem 1: The schema is older than this program: 0001 ground missing.\n           → cortex db upgrade\n" in result.out
+        "Problem 1: The schema is older than this program: 0002 steering, 0003 audit, 0004 groups, 0005 webhooks, "
+        "0006 costs_and_retention missing.\n           → cortex db upgrade\n" in result.out
     )
     assert cortex("jobs", "list", "--database-url", postgres_url).code == 5

@@ -7,9 +7,11 @@ import pytest
 from tests.cli.conftest import Cortex
 
 CASES = {
-    "wrker": 'Unknown command "wrker". Did you mean "worker"? Available commands: jobs, db, worker, doctor.\n'
+    "wrker": 'Unknown command "wrker". Did you mean "worker"? '
+    "Available commands: jobs, queues, gate, templates, groups, webhooks, tenants, budgets, ...\n"
     "For help: cortex --help",
-    "jobs lst": 'Unknown command "lst". Did you mean "list"? Available commands: submit, list, show, watch, cancel, retry.\n'
+    "jobs lst": 'Unknown command "lst". Did you mean "list"? '
+    "Available commands: submit, list, show, watch, cancel, retry, why, move, ...\n"
     "For help: cortex jobs --help",
     "--verbose": 'There is no option "--verbose" here. Options come after the command.\nFor help: cortex --help',
     "jobs list --statu failed": "Unknown option: --statu. Did you mean --status?\nFor help: cortex jobs list --help",

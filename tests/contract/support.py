@@ -13,11 +13,12 @@ import asyncpg
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.agents import AgentConfig, AgentRecord
 from cortex_plane.core.instants import as_datetime
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, AgentId, Claimed, Job, JobId, NewJob, RunId, WorkerId
+from cortex_plane.core.jobs import DEFAULT_TENANT_ID, AgentId, Claimed, Job, JobId, NewJob, RunId, TenantId, WorkerId
 from cortex_plane.core.outcomes import Chance, Done, Failed, Outcome, Transition, after_run
 from cortex_plane.core.retry import Backoff, RetryPolicy
 from cortex_plane.core.states import JobStatus
 from cortex_plane.core.workers import NewWorker
+from cortex_plane.operations.rescue_runs import rescue_runs
 from cortex_plane.ports.store import Store
 from cortex_plane.testing import ManualClock
 
@@ -114,13 +115,19 @@ class Scene:
         return worker_id
 
     async def new_job(self, job_type: str = "echo", **fields: Any) -> NewJob:
-        values: dict[str, Any] = {"id": JobId(new_id()), "queue": "default", "payload": "{}", **fields}
-        return NewJob(tenant_id=DEFAULT_TENANT_ID, agent_id=await self.agent(job_type), job_type=job_type, **values)
+        defaults = {"id": JobId(new_id()), "tenant_id": DEFAULT_TENANT_ID, "queue": "default", "payload": "{}"}
+        values: dict[str, Any] = {**defaults, **fields}
+        return NewJob(agent_id=await self.agent(job_type), job_type=job_type, **values)
 
     async def submit(self, job_type: str = "echo", **fields: Any) -> JobId:
         job = await self.new_job(job_type, **fields)
-        await self.store.jobs.submit([job])
-        return job.id
+        [job_id] = await self.store.jobs.submit([job])
+        return job_id
+
+    async def tenant(self, name: str) -> TenantId:
+        tenant_id = TenantId(new_id())
+        await self.store.tenants.add(tenant_id, name)
+        return tenant_id
 
     async def claim(
         self, worker_id: WorkerId, limit: int = 10, queues: Sequence[str] = ("default",), job_types: Sequence[str] = ("echo",)
@@ -136,6 +143,10 @@ class Scene:
         claimed = await self.claim(await self.worker(), 1, (fields.get("queue", "default"),), (fields.get("job_type", "echo"),))
         assert [one.job_id for one in claimed] == [job_id]
         return claimed[0]
+
+    async def rescue(self) -> int:
+        """What any other worker would do about those that were declared LOST."""
+        return await rescue_runs(self.store, await self.worker(), new_id, lambda: 0.5)
 
     async def job(self, job_id: JobId) -> Job:
         job = await self.store.jobs.get(job_id)

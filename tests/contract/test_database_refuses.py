@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cortex_plane.adapters.system import new_id
+from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.errors import CortexError
 from cortex_plane.core.outcomes import Done, Failed
 from cortex_plane.core.states import TERMINAL, TRANSITIONS, JobStatus, RunStatus
@@ -143,7 +144,7 @@ async def test_numbers_stay_within_their_limits(scene: Scene, raw: Raw) -> None:
 
 async def test_history_audit_and_runs_are_append_only(scene: Scene, raw: Raw) -> None:
     await scene.running()
-    await scene.store.audit.record("DONE", [("job", "1", {})], "ada")
+    await scene.store.audit.record([AuditEntry("DONE", "job", "1", actor="ada")])
     tables = ("job_history", "audit_log", "job_run")
     before = [await raw(f"select * from cortex.{table}") for table in tables]
 
@@ -178,16 +179,17 @@ async def test_a_run_is_not_inserted_by_hand(scene: Scene, raw: Raw) -> None:
         job_id = await scene.in_state(status, raw)
         with pytest.raises(Refused, match="opens only with its job"):
             await raw(
-                "insert into cortex.job_run (id, job_id, attempt, tenant_id, params_snapshot, started_at) "
-                f"select '{new_id()}', id, 9, tenant_id, payload, updated_at from cortex.job where id = '{job_id}'"
+                "insert into cortex.job_run (id, job_id, attempt, tenant_id, queue, job_type, params_snapshot, started_at) "
+                f"select '{new_id()}', id, 9, tenant_id, queue, job_type, payload, updated_at from cortex.job "
+                f"where id = '{job_id}'"
             )
 
 
 async def test_a_run_without_a_job_is_not_inserted(scene: Scene, raw: Raw) -> None:
     with pytest.raises(Refused, match="opens only with its job"):
         await raw(
-            "insert into cortex.job_run (id, job_id, attempt, tenant_id, params_snapshot, started_at) "
-            f"values ('{new_id()}', '{new_id()}', 1, '{new_id()}', '{{}}', {raw.now})"
+            "insert into cortex.job_run (id, job_id, attempt, tenant_id, queue, job_type, params_snapshot, started_at) "
+            f"values ('{new_id()}', '{new_id()}', 1, '{new_id()}', 'default', 'echo', '{{}}', {raw.now})"
         )
 
 
@@ -272,10 +274,11 @@ async def test_deleting_a_job_takes_its_history_its_runs_and_its_entry_along(sce
 
 async def test_the_audit_of_a_deleted_job_stays(scene: Scene, raw: Raw) -> None:
     job_id = await scene.in_state(JobStatus.COMPLETED, raw)
-    await scene.store.audit.record("STALE_WRITE", [("job", job_id, {})], None)
+    await scene.store.audit.record([AuditEntry("STALE_WRITE", "job", job_id)])
     await raw(f"delete from cortex.job where id = '{job_id}'")
 
-    assert len(await scene.store.audit.list(job_id)) == 1
+    actions = [record.entry.action for record in await scene.store.audit.list(job_id)]
+    assert actions == ["JOB_COMPLETED", "STALE_WRITE"]
 
 
 async def test_our_own_errors_say_what_was_refused(scene: Scene) -> None:

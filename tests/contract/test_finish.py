@@ -202,8 +202,8 @@ async def test_out_of_retries_is_in_the_audit(scene: Scene) -> None:
     await scene.finish(claimed, BOOM, by="worker:w")
 
     [entry] = await scene.store.audit.list(claimed.job_id)
-    assert (entry["action"], entry["actor"], entry["at"]) == ("JOB_EXHAUSTED_RETRIES", "worker:w", scene.now)
-    assert entry["details"] == {"job_type": "echo", "retry_count": 0, "error_message": "boom"}
+    assert (entry.entry.action, entry.entry.actor, entry.at) == ("JOB_EXHAUSTED_RETRIES", "worker:w", scene.now)
+    assert entry.entry.details == {"job_type": "echo", "retry_count": 0, "error_message": "boom"}
 
 
 @pytest.mark.parametrize("outcome", [FATAL, Done("1"), Interrupted()])
@@ -211,7 +211,8 @@ async def test_nothing_else_is_called_exhausted(scene: Scene, outcome: Outcome) 
     claimed = await scene.running(max_retries=0)
     await scene.finish(claimed, outcome)
 
-    assert await scene.store.audit.list(claimed.job_id) == []
+    actions = [record.entry.action for record in await scene.store.audit.list(claimed.job_id)]
+    assert actions == (["JOB_COMPLETED"] if isinstance(outcome, Done) else [])
 
 
 async def test_a_chained_failure_makes_one_linked_successor(scene: Scene) -> None:
@@ -250,7 +251,7 @@ async def test_a_chain_ends_when_its_retries_are_used_up(scene: Scene) -> None:
     assert [(await scene.job(job_id)).retry_count for job_id in jobs] == [0, 1, 2]
     assert [len(await scene.store.jobs.runs(job_id)) for job_id in jobs] == [1, 1, 1]
     assert await scene.store.jobs.chain_end(jobs[0]) == (jobs[-1], JobStatus.FAILED)
-    assert [entry["action"] for entry in await scene.store.audit.list(jobs[-1])] == ["JOB_EXHAUSTED_RETRIES"]
+    assert [entry.entry.action for entry in await scene.store.audit.list(jobs[-1])] == ["JOB_EXHAUSTED_RETRIES"]
 
 
 async def test_a_chained_batch_makes_one_successor_for_each(scene: Scene) -> None:

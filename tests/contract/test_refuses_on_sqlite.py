@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cortex_plane.adapters.system import new_id
+from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.states import JobStatus
 from tests.contract.support import Raw, Refused, Scene, into
 
@@ -68,11 +69,11 @@ FORGERIES = {
         insert or replace into job_history (job_id, revision, new_status, cause, created_at)
         select job_id, revision, new_status, 'forged', created_at from job_history""",
     "audit_log": """
-        replace into audit_log (id, at, action, object_type, object_id)
-        select id, at, 'FORGED', object_type, object_id from audit_log""",
+        replace into audit_log (seq, at, action, object_type, object_id)
+        select seq, at, 'FORGED', object_type, object_id from audit_log""",
     "job_run": """
-        insert or replace into job_run (id, job_id, attempt, tenant_id, params_snapshot, started_at)
-        select id, job_id, 99, tenant_id, '[]', started_at from job_run""",
+        insert or replace into job_run (id, job_id, attempt, tenant_id, queue, job_type, params_snapshot, started_at)
+        select id, job_id, 99, tenant_id, queue, job_type, '[]', started_at from job_run""",
 }
 
 
@@ -80,7 +81,7 @@ FORGERIES = {
 async def test_nothing_permanent_can_be_replaced(scene: Scene, raw: Raw, table: str) -> None:
     """REPLACE deletes without asking the delete triggers."""
     await scene.running()
-    await scene.store.audit.record("DONE", [("job", "1", {})], "ada")
+    await scene.store.audit.record([AuditEntry("DONE", "job", "1", actor="ada")])
     before = await raw(f"select * from {table}")
 
     with pytest.raises(Refused):

@@ -8,6 +8,7 @@ import pytest
 
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.agents import AgentConfig, AgentRecord
+from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.jobs import DEFAULT_TENANT_ID, AgentId, TenantId
 from cortex_plane.core.retry import Backoff, RetryPolicy
 from tests.contract.support import Raw, Scene
@@ -75,20 +76,25 @@ async def test_a_tenant_is_found_by_its_name_and_added_once(scene: Scene) -> Non
 
 
 async def test_the_audit_keeps_who_did_what_to_which_object(scene: Scene) -> None:
-    await scene.store.audit.record("STALE_WRITE", [("job", "1", {"run_id": "r"}), ("job", "2", {"a": [1, "ü"]})], "worker:w")
+    await scene.store.audit.record(
+        [
+            AuditEntry("STALE_WRITE", "job", "1", actor="worker:w", details={"run_id": "r"}),
+            AuditEntry("STALE_WRITE", "job", "2", actor="worker:w", reason="late", source="here", details={"a": [1, "ü"]}),
+        ]
+    )
     await scene.clock.advance(seconds=1)
-    await scene.store.audit.record("OTHER", [("job", "1", {})], None)
+    await scene.store.audit.record([AuditEntry("OTHER", "job", "1")])
 
     first, second = await scene.store.audit.list("1")
-    assert (first["action"], first["actor"], first["details"]) == ("STALE_WRITE", "worker:w", {"run_id": "r"})
-    assert (second["action"], second["actor"], second["details"], second["at"]) == ("OTHER", None, {}, scene.now)
-    assert [entry["details"] for entry in await scene.store.audit.list("2")] == [{"a": [1, "ü"]}]
+    assert (first.entry.action, first.entry.actor, first.entry.details) == ("STALE_WRITE", "worker:w", {"run_id": "r"})
+    assert (second.entry.action, second.entry.actor, second.entry.details, second.at) == ("OTHER", None, {}, scene.now)
+    assert [entry.entry.details for entry in await scene.store.audit.list("2")] == [{"a": [1, "ü"]}]
     assert await scene.store.audit.list("3") == []
 
 
 async def test_the_audit_is_read_in_the_order_in_which_it_was_written(scene: Scene) -> None:
     """Also within one moment, and within one batch."""
     for batch in range(4):
-        await scene.store.audit.record("A", [("job", "1", {"n": batch * 4 + n}) for n in range(4)], None)
+        await scene.store.audit.record([AuditEntry("A", "job", "1", details={"n": batch * 4 + n}) for n in range(4)])
 
-    assert [entry["details"]["n"] for entry in await scene.store.audit.list("1")] == list(range(16))
+    assert [entry.entry.details["n"] for entry in await scene.store.audit.list("1")] == list(range(16))

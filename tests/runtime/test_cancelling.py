@@ -110,7 +110,10 @@ async def test_a_result_that_comes_before_the_worker_hears_of_the_cancel_is_drop
 
     kept = await job.job()
     assert (kept.status, kept.output) == (JobStatus.CANCELLED, None)
-    assert [entry["action"] for entry in await (await plane.store).audit.list(job.id)] == ["STALE_WRITE"]
+    assert [entry.entry.action for entry in await (await plane.store).audit.list(job.id)] == [
+        "JOB_CANCELLED",
+        "STALE_WRITE",
+    ]
 
 
 async def test_only_the_cancelled_one_of_many_is_interrupted(plane: TestPlane) -> None:

@@ -36,7 +36,7 @@ class Desk:
         return [job.status for job in jobs if job is not None]
 
     async def audited(self, claimed: Claimed) -> list[str]:
-        return [entry["action"] for entry in await self.store.audit.list(claimed.job_id)]
+        return [entry.entry.action for entry in await self.store.audit.list(claimed.job_id)]
 
 
 async def desk_with(store: Store, clock: ManualClock, jobs: int) -> Desk:
@@ -223,7 +223,7 @@ async def test_a_lost_acknowledgement_of_a_finish_is_recognised(store: Store, cl
     answers = await asyncio.wait_for(asyncio.gather(*(desk.outbox.finish(completed(claimed)) for claimed in desk.claimed)), 10)
 
     assert answers == [True] * 3
-    assert [await desk.audited(claimed) for claimed in desk.claimed] == [[], [], []]
+    assert [await desk.audited(claimed) for claimed in desk.claimed] == [["JOB_COMPLETED"]] * 3
     histories = [await store.jobs.history(claimed.job_id) for claimed in desk.claimed]
     assert [[entry.new_status for entry in history].count(JobStatus.COMPLETED) for history in histories] == [1, 1, 1]
 
@@ -259,9 +259,13 @@ async def test_a_write_of_a_superseded_run_is_refused_and_audited(store: Store, 
 
     assert answers == [True, False, True]
     assert await desk.statuses() == [JobStatus.COMPLETED, JobStatus.CANCELLED, JobStatus.COMPLETED]
-    assert [await desk.audited(claimed) for claimed in desk.claimed] == [[], ["STALE_WRITE"], []]
-    ((entry,)) = await store.audit.list(stale.job_id)
-    assert entry["details"] == {"run_id": stale.run_id, "wanted": "COMPLETED"}
+    assert [await desk.audited(claimed) for claimed in desk.claimed] == [
+        ["JOB_COMPLETED"],
+        ["JOB_CANCELLED", "STALE_WRITE"],
+        ["JOB_COMPLETED"],
+    ]
+    entry = (await store.audit.list(stale.job_id))[-1]
+    assert entry.entry.details == {"run_id": stale.run_id, "wanted": "COMPLETED"}
 
 
 async def test_a_checkpoint_of_a_superseded_run_raises_lease_lost(store: Store, clock: ManualClock) -> None:

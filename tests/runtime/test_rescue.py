@@ -91,7 +91,7 @@ async def test_fail_without_retries_left_is_the_end(fleet: Fleet, store: Store) 
 
     job = await fleet.job(job_id)
     assert (job.status, job.retried_as) == (JobStatus.FAILED, None)
-    assert [entry["action"] for entry in await store.audit.list(job_id)] == ["JOB_EXHAUSTED_RETRIES"]
+    assert [entry.entry.action for entry in await store.audit.list(job_id)] == ["JOB_EXHAUSTED_RETRIES"]
 
 
 async def test_a_job_that_kills_three_workers_alone_is_poisoned(fleet: Fleet, store: Store) -> None:
@@ -201,7 +201,7 @@ async def test_a_lost_worker_can_neither_beat_nor_claim_nor_finish(fleet: Fleet,
     assert (beats, claims, finished) == (False, [], set())
     job = await fleet.job(job_id)
     assert (job.status, job.output) == (JobStatus.RETRY, None)
-    assert [entry["action"] for entry in await store.audit.list(job_id)] == ["STALE_WRITE"]
+    assert [entry.entry.action for entry in await store.audit.list(job_id)] == ["STALE_WRITE"]
 
 
 async def test_two_rescuers_rescue_each_run_once(fleet: Fleet, store: Store, clock: ManualClock, database_url: str) -> None:

@@ -32,7 +32,7 @@ def failing(plane: TestPlane, retry: RetryPolicy, successes_after: int = 1000) -
 
 
 async def actions(plane: TestPlane, job: JobHandle[Any]) -> list[str]:
-    return [entry["action"] for entry in await (await plane.store).audit.list(job.id)]
+    return [entry.entry.action for entry in await (await plane.store).audit.list(job.id)]
 
 
 async def test_in_place_the_same_job_waits_longer_each_time_until_its_retries_are_spent(plane: TestPlane) -> None:
@@ -90,7 +90,7 @@ async def test_each_attempt_has_a_run_and_two_lines_of_history(plane: TestPlane)
     assert [entry.run_id for entry in history] == [None, *(run.id for run in runs for _ in range(2))]
     assert [entry.metadata["retry_count"] for entry in history if entry.new_status is JobStatus.RETRY] == [1, 2]
     assert (await job.job()).error is None
-    assert await actions(plane, job) == []
+    assert await actions(plane, job) == ["JOB_COMPLETED"]
 
 
 async def test_in_a_chain_each_retry_is_a_job_of_its_own(plane: TestPlane) -> None:

@@ -75,6 +75,16 @@ class Folder:
     def add(self, name: str, sql: str) -> None:
         (self.path / name).write_text(sql.replace("cortex.", self.prefix))
 
+    @property
+    def latest(self) -> int:
+        """The last of our own."""
+        return max(migration.version for migration in migrations_in(self.path) if migration.name not in ("colour", "wrong"))
+
+    def later(self, number: int, name: str, sql: str) -> str:
+        version = f"{self.latest + number:04}"
+        self.add(f"{version}_{name}.sql", sql)
+        return f"{version} {name}"
+
     def store(self) -> Any:
         store: Any = open_store(self.url, ManualClock())
         arguments = (store._database, ManualClock()) if self.url.startswith("sqlite") else (store._database,)
@@ -108,14 +118,14 @@ async def test_opening_twice_migrates_once(folder: Folder, made: Raw) -> None:
 
 
 async def test_a_newer_migration_is_applied_on_sqlite_and_asked_for_on_postgresql(folder: Folder, made: Raw) -> None:
-    folder.add("0002_colour.sql", "alter table cortex.agent add column colour text;")
+    colour = folder.later(1, "colour", "alter table cortex.agent add column colour text;")
     store = folder.store()
     if made.kind == "postgres":
         with pytest.raises(WrongDatabase, match="Run: cortex db upgrade"):
             await store.open()
         await store.open(prepare=False)
-        assert (await store.schema.status()).pending == ("0002 colour",)
-        assert await store.schema.upgrade() == ["0002 colour"]
+        assert (await store.schema.status()).pending == (colour,)
+        assert await store.schema.upgrade() == [colour]
     else:
         await store.open()
 
@@ -127,15 +137,15 @@ async def test_a_newer_migration_is_applied_on_sqlite_and_asked_for_on_postgresq
 
 
 async def test_a_migration_that_fails_leaves_nothing_of_itself_or_its_company(folder: Folder, made: Raw) -> None:
-    folder.add("0002_colour.sql", "alter table cortex.agent add column colour text;")
-    folder.add("0003_wrong.sql", "alter table cortex.agent add column size text; alter table cortex.nowhere add column x text;")
+    folder.later(1, "colour", "alter table cortex.agent add column colour text;")
+    folder.later(2, "wrong", "alter table cortex.agent add column size text; alter table cortex.nowhere add column x text;")
     store = folder.store()
     await store.open(prepare=False)
     with pytest.raises(CortexError):
         await store.schema.upgrade()
 
-    assert (await store.schema.status()).current == 1
-    assert await made("select version from cortex.migration") == [(1,)]
+    assert (await store.schema.status()).current == folder.latest
+    assert await made("select max(version) from cortex.migration") == [(folder.latest,)]
     assert len(await store.jobs.list()) == 1
     await store.close()
 
@@ -147,7 +157,7 @@ async def test_a_newer_database_is_refused_and_untouched(folder: Folder, made: R
     with pytest.raises(WrongDatabase, match="newer cortex-plane"):
         await store.open()
 
-    assert len(await made("select * from cortex.migration")) == 2
+    assert len(await made("select * from cortex.migration")) == folder.latest + 1
 
 
 async def test_a_database_with_another_first_migration_is_refused(folder: Folder, made: Raw) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cortex_plane import Context, Plane
+from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.states import JobStatus
 from cortex_plane.testing import ManualClock
 from cortex_plane.wiring import open_store
@@ -131,7 +132,7 @@ async def test_a_promotion_wakes_the_workers_and_work_for_later_does_not(direct:
     await scene.agent()
     mine = await listening(direct, queues=frozenset({"default"}))
     await scene.submit(delay_seconds=60)
-    await scene.store.audit.record("NOTHING", [("job", "1", {})], None)
+    await scene.store.audit.record([AuditEntry("NOTHING", "job", "1")])
     assert not await heard(mine, 0.3)
 
     await clock.advance(minutes=1)

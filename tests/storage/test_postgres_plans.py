@@ -31,8 +31,11 @@ insert into cortex.job (id, agent_id, job_type, status, error_message, finished_
     (array['COMPLETED', 'COMPLETED', 'COMPLETED', 'FAILED', 'CANCELLED']::cortex.job_status[])[1 + n % 5],
     case when n % 5 = 3 then 'boom' end, cortex.now(), null, 'test'
   from generate_series(1, {FINISHED}) n;
-insert into cortex.job_run (id, job_id, attempt, tenant_id, params_snapshot, status, started_at, finished_at, worker_id)
-  select gen_random_uuid(), id, 1, tenant_id, payload, 'COMPLETED', created_at, finished_at, gen_random_uuid() from cortex.job;
+insert into cortex.job_run
+  (id, job_id, attempt, tenant_id, queue, job_type, params_snapshot, status, started_at, finished_at, worker_id)
+  select gen_random_uuid(), id, 1, tenant_id, queue, job_type, payload, 'COMPLETED', created_at, finished_at,
+    gen_random_uuid()
+  from cortex.job;
 insert into cortex.job_history (job_id, revision, new_status, cause, created_at)
   select id, 3, status, 'test', created_at from cortex.job
   union all select id, 2, 'RUNNING', 'claim', created_at from cortex.job

@@ -18,6 +18,8 @@ class AgentConfig:
     on_crash: CrashPolicy = "resume"
     crash_limit: int = CRASH_LIMIT
     timeout_seconds: float | None = None
+    max_concurrency: int | None = None
+    """At most so many of its jobs run at a time, over all workers, unless an operator has said otherwise."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -26,6 +28,7 @@ class AgentConfig:
             "on_crash": self.on_crash,
             "crash_limit": self.crash_limit,
             "timeout_seconds": self.timeout_seconds,
+            "max_concurrency": self.max_concurrency,
         }
 
     @classmethod
@@ -37,6 +40,7 @@ class AgentConfig:
             on_crash=stored.get("on_crash", "resume"),
             crash_limit=stored.get("crash_limit", CRASH_LIMIT),
             timeout_seconds=stored.get("timeout_seconds"),
+            max_concurrency=stored.get("max_concurrency"),
         )
 
 

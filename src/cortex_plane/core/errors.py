@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from shlex import quote
 
 
 class CortexError(Exception):
@@ -84,6 +85,22 @@ class StillRunning(Conflict):
         self.job_id, self.live_id, self.status = job_id, live_id, status
 
 
+class NotWaiting(Conflict):
+    """Only a job that waits has a place in the queue."""
+
+    def __init__(self, job_id: str, status: str) -> None:
+        super().__init__(f"Job {job_id} is {status}; only a job that waits (PENDING or RETRY) can be moved.")
+        self.job_id, self.status = job_id, status
+
+
+class QueueBusy(Conflict):
+    """Somebody else holds the queue's one reservation."""
+
+    def __init__(self, queue: str, holder: str) -> None:
+        super().__init__(f'Queue "{queue}" is reserved by {holder}. Wait for your turn with wait=True, or try again later.')
+        self.queue, self.holder = queue, holder
+
+
 class LeaseLost(Conflict):
     """Another worker has taken over; nothing that this run writes will be kept."""
 
@@ -123,6 +140,48 @@ class WrongDatabase(Unavailable):
 class StorageFull(Unavailable):
     def __init__(self, where: str) -> None:
         super().__init__(f"The disk that holds {where} is full. Nothing was changed; free some space and try again.")
+
+
+class BudgetExhausted(Denied):
+    """A budget that refuses is spent: no new jobs are taken for its agent or tenant."""
+
+    def __init__(self, scope: str, label: str, spent_cents: int, budget_cents: int) -> None:
+        super().__init__(
+            f'{scope.capitalize()} "{label}" has spent {spent_cents:,} of its budget of {budget_cents:,} cents, so no new jobs '
+            f"are taken for it; those that wait go on. To raise the budget: cortex budgets set CENTS --{scope} {quote(label)}"
+        )
+        self.scope, self.label, self.spent_cents, self.budget_cents = scope, label, spent_cents, budget_cents
+
+
+class BudgetNotFound(NotFound):
+    def __init__(self, scope: str, label: str) -> None:
+        super().__init__(f'{scope.capitalize()} "{label}" has no budget. To see what there is: cortex budgets list')
+        self.scope, self.label = scope, label
+
+
+class TenantExists(Conflict):
+    def __init__(self, tenant: str) -> None:
+        super().__init__(f'There is a tenant "{tenant}" already. To look at it: cortex tenants show {quote(tenant)}')
+        self.tenant = tenant
+
+
+class RuleExists(Conflict):
+    def __init__(self) -> None:
+        super().__init__(
+            "There is a retention rule for the same jobs already. To see it: cortex retention list\n"
+            "To change it, remove it and add it anew: cortex retention remove ID"
+        )
+
+
+class AmbiguousRule(InvalidInput):
+    def __init__(self, prefix: str, matches: Sequence[str]) -> None:
+        super().__init__(f"{prefix} fits {len(matches)} rules: {', '.join(matches[:3])}. Give more of the id.", field="id")
+
+
+class RuleNotFound(NotFound):
+    def __init__(self, rule_id: str) -> None:
+        super().__init__(f"There is no retention rule {rule_id}. To see what there is: cortex retention list")
+        self.rule_id = rule_id
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, NewType
+from typing import Any, Literal, NamedTuple, NewType
 
 from cortex_plane.core.retry import RetryPolicy
 from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
@@ -15,7 +15,11 @@ WorkerId = NewType("WorkerId", str)
 AgentId = NewType("AgentId", str)
 TenantId = NewType("TenantId", str)
 
+KeyMode = Literal["replace", "preserve_run_at", "unsafe_dedupe"]
 DEFAULT_QUEUE = "default"
+INTERNAL_QUEUE = "cortex"
+INTERNAL_PREFIX = "cortex."
+"""The plane's own work. The gate does not stop it, and only agents whose names begin with `cortex.` run there."""
 DEFAULT_TENANT = "default"
 DEFAULT_TENANT_ID = TenantId("00000000-0000-7000-8000-000000000000")
 
@@ -37,9 +41,12 @@ class NewJob:
     delay_seconds: float | None = None
     timeout_seconds: float | None = None
     job_key: str | None = None
+    key_mode: KeyMode = "replace"
     serial_key: str | None = None
     tags: tuple[str, ...] = ()
     created_by: str | None = None
+    template_id: str | None = None
+    group_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

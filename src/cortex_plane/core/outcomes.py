@@ -58,6 +58,7 @@ class Transition(NamedTuple):
     retry_count: int = 0
     crash_count: int = 0
     note: dict[str, Any] | None = None
+    cost_cents: int = 0
 
 
 @dataclass(frozen=True, slots=True)

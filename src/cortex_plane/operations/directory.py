@@ -1,11 +1,20 @@
-"""What agents and tenants there are, remembered: neither is ever deleted, so an answer stays true."""
+"""What agents and tenants there are, remembered: neither is ever deleted, so an answer stays true.
+
+Which of them have budgets changes, so that is remembered for a second: a budget that another program sets or removes is known
+here a second later. How much is spent of it is not remembered at all.
+"""
 
 from __future__ import annotations
 
+import asyncio
+
 from cortex_plane.core.agents import AgentRecord
+from cortex_plane.core.controls import Scope
 from cortex_plane.core.errors import TenantNotFound, UnknownAgent
-from cortex_plane.core.jobs import DEFAULT_TENANT, DEFAULT_TENANT_ID, TenantId
+from cortex_plane.core.jobs import DEFAULT_TENANT, DEFAULT_TENANT_ID, INTERNAL_PREFIX, TenantId
 from cortex_plane.ports.store import Store
+
+BUDGETS_REMEMBERED_SECONDS = 1.0
 
 
 class Directory:
@@ -13,12 +22,14 @@ class Directory:
         self._store = store
         self._agents: dict[str, AgentRecord] = {}
         self._tenants: dict[str, TenantId] = {DEFAULT_TENANT: DEFAULT_TENANT_ID}
+        self._refusing: frozenset[tuple[Scope, str]] = frozenset()
+        self._refusing_until = float("-inf")
 
     async def agent(self, job_type: str) -> AgentRecord:
         if job_type not in self._agents:
             await self.refresh()
         if job_type not in self._agents:
-            raise UnknownAgent(job_type, self._agents)
+            raise UnknownAgent(job_type, [name for name in self._agents if not name.startswith(INTERNAL_PREFIX)])
         return self._agents[job_type]
 
     async def refresh(self) -> None:
@@ -31,3 +42,16 @@ class Directory:
                 raise TenantNotFound(name)
             self._tenants[name] = found
         return self._tenants[name]
+
+    async def refusing(self) -> frozenset[tuple[Scope, str]]:
+        """The agents (by name) and tenants (by id) with a budget that refuses jobs once it is spent."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._refusing_until:
+            controls = await self._store.controls.list()
+            self._refusing = frozenset((control.scope, control.name) for control in controls if control.on_exhausted == "refuse")
+            self._refusing_until = now + BUDGETS_REMEMBERED_SECONDS
+        return self._refusing
+
+    def forget_budgets(self) -> None:
+        """One was changed here: it holds at once."""
+        self._refusing_until = float("-inf")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.jobs import RunId
 from cortex_plane.core.outcomes import Transition
 from cortex_plane.ports.store import Store
@@ -31,5 +32,9 @@ async def _record_stale(store: Store, stale: Sequence[Transition], actor: str) -
         return
     for transition in stale:
         log.warning("stale_write", job_id=transition.job_id, run_id=transition.run_id, wanted=transition.status)
-    objects = [("job", t.job_id, {"run_id": t.run_id, "wanted": str(t.status)}) for t in stale]
-    await store.audit.record("STALE_WRITE", objects, actor)
+    await store.audit.record(
+        [
+            AuditEntry("STALE_WRITE", "job", t.job_id, actor=actor, details={"run_id": t.run_id, "wanted": str(t.status)})
+            for t in stale
+        ]
+    )

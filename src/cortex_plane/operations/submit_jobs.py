@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import isfinite
-from typing import Any
+from typing import Any, get_args
 
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.instants import EARLIEST, LATEST, instant
-from cortex_plane.core.jobs import DEFAULT_TENANT, JobId, NewJob
+from cortex_plane.core.jobs import DEFAULT_TENANT, INTERNAL_QUEUE, JobId, KeyMode, NewJob
 from cortex_plane.core.retry import RetryPolicy, check_max_retries
+from cortex_plane.operations.check_budgets import check_budgets
 from cortex_plane.operations.directory import Directory
+from cortex_plane.operations.names import checked_name
 from cortex_plane.ports.clock import NewId
 from cortex_plane.ports.json_text import encode
 from cortex_plane.ports.store import Store
 
 PRIORITY_LIMIT = 1_000_000
-NAME_LIMIT = 200
 TAG_LIMIT = 50
 LONGEST_DELAY = timedelta(days=36_500)
 PAYLOAD_LIMIT_BYTES = 1024 * 1024
@@ -34,6 +35,8 @@ class Submission:
     priority: int = 0
     run_at: datetime | None = None
     delay: float | timedelta | None = None
+    job_key: str | None = None
+    key_mode: KeyMode = "replace"
     serial_key: str | None = None
     tenant: str = DEFAULT_TENANT
     tags: Sequence[str] = ()
@@ -52,31 +55,37 @@ async def submit_jobs(
     connection: Any = None,
     payload_limit_bytes: int = PAYLOAD_LIMIT_BYTES,
 ) -> list[JobId]:
-    jobs = [await _checked(directory, new_id, submission, payload_limit_bytes) for submission in submissions]
-    if jobs:
-        await store.jobs.submit(jobs, connection)
-    return [job.id for job in jobs]
+    jobs = [await checked(directory, new_id, submission, payload_limit_bytes) for submission in submissions]
+    if not jobs:
+        return []
+    await check_budgets(store, directory, jobs)
+    return await store.jobs.submit(jobs, connection)
 
 
-async def _checked(directory: Directory, new_id: NewId, asked: Submission, payload_limit_bytes: int) -> NewJob:
-    agent = await directory.agent(_name(asked.agent, "agent"))
+async def checked(
+    directory: Directory, new_id: NewId, asked: Submission, payload_limit_bytes: int = PAYLOAD_LIMIT_BYTES
+) -> NewJob:
+    """What a submission comes to; raises InvalidInput, UnknownAgent or TenantNotFound."""
+    agent = await directory.agent(checked_name(asked.agent, "agent"))
     retry = _retry(asked.retry) or agent.config.retry
     return NewJob(
         id=JobId(new_id()),
-        tenant_id=await directory.tenant(_name(asked.tenant, "tenant")),
+        tenant_id=await directory.tenant(checked_name(asked.tenant, "tenant")),
         agent_id=agent.id,
         job_type=agent.job_type,
-        queue=_name(asked.queue if asked.queue is not None else agent.config.queue, "queue"),
+        queue=_queue(asked.queue if asked.queue is not None else agent.config.queue),
         payload=_payload(asked.payload, payload_limit_bytes),
-        priority=_priority(asked.priority),
+        priority=check_priority(asked.priority),
         max_retries=check_max_retries(retry.max_retries if asked.max_retries is None else asked.max_retries),
         retry_policy=asked.retry,
         run_at=_run_at(asked),
         delay_seconds=_delay(asked.delay),
         timeout_seconds=_timeout(asked.timeout),
-        serial_key=None if asked.serial_key is None else _name(asked.serial_key, "serial_key"),
+        job_key=None if asked.job_key is None else checked_name(asked.job_key, "job_key"),
+        key_mode=_key_mode(asked.key_mode),
+        serial_key=None if asked.serial_key is None else checked_name(asked.serial_key, "serial_key"),
         tags=_tags(asked.tags),
-        created_by=None if asked.created_by is None else _name(asked.created_by, "created_by"),
+        created_by=None if asked.created_by is None else checked_name(asked.created_by, "created_by"),
     )
 
 
@@ -95,11 +104,16 @@ def _payload(payload: Mapping[str, Any] | None, limit_bytes: int) -> str:
     return text
 
 
-def _name(value: str, field: str) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > NAME_LIMIT:
-        raise InvalidInput(f"{field} must be text of 1 to {NAME_LIMIT} characters, not {value!r:.80}.", field=field)
-    encode(value, field)
-    return value
+def _queue(value: str) -> str:
+    if value == INTERNAL_QUEUE:
+        raise InvalidInput(f'Queue "{INTERNAL_QUEUE}" is the plane\'s own. Choose another name.', field="queue")
+    return checked_name(value, "queue")
+
+
+def _key_mode(mode: KeyMode) -> KeyMode:
+    if mode not in get_args(KeyMode):
+        raise InvalidInput(f"key_mode must be one of {', '.join(get_args(KeyMode))}, not {mode!r:.80}.", field="key_mode")
+    return mode
 
 
 def _retry(policy: RetryPolicy | None) -> RetryPolicy | None:
@@ -108,7 +122,7 @@ def _retry(policy: RetryPolicy | None) -> RetryPolicy | None:
     return policy
 
 
-def _priority(value: int) -> int:
+def check_priority(value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -PRIORITY_LIMIT <= value <= PRIORITY_LIMIT:
         raise InvalidInput(
             f"priority must be a whole number from -{PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}, not {value!r}. Higher runs first.",
@@ -163,4 +177,4 @@ def _seconds(value: float | timedelta, field: str) -> float:
 def _tags(tags: Sequence[str]) -> tuple[str, ...]:
     if isinstance(tags, str) or not isinstance(tags, Sequence) or len(tags) > TAG_LIMIT:
         raise InvalidInput(f"tags must be a list of at most {TAG_LIMIT} texts.", field="tags")
-    return tuple(_name(tag, f"tags[{index}]") for index, tag in enumerate(tags))
+    return tuple(checked_name(tag, f"tags[{index}]") for index, tag in enumerate(tags))

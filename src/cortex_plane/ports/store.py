@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from cortex_plane.core.agents import AgentRecord
+from cortex_plane.core.audit import AuditEntry, AuditFilter, AuditRecord
+from cortex_plane.core.audit_chain import Look, Seal, StoredEntry
+from cortex_plane.core.budgets import Budget, CostTotal
+from cortex_plane.core.controls import Control, Scope
+from cortex_plane.core.groups import Group, GroupId, Member, NewGroup
 from cortex_plane.core.jobs import (
     AgentId,
     Claimed,
@@ -19,15 +24,24 @@ from cortex_plane.core.jobs import (
     TenantId,
     WorkerId,
 )
+from cortex_plane.core.order import Place
 from cortex_plane.core.outcomes import BrokenJob, Checkpoint, LostRun, Transition
+from cortex_plane.core.reservations import Reservation, ReservationId
+from cortex_plane.core.retention import Condemned, LookedAt, RetentionRule, RuleId
 from cortex_plane.core.states import JobStatus
+from cortex_plane.core.templates import NewTemplate, Template
+from cortex_plane.core.tenants import Tenant
+from cortex_plane.core.webhooks import DeadLetter, Endpoint, EndpointId, NewEndpoint, Target
+from cortex_plane.core.why import Standing
 from cortex_plane.core.workers import NewWorker, WorkerRecord
+from cortex_plane.ports.clock import NewId
 from cortex_plane.ports.signals import Signals
 
 
 class Jobs(Protocol):
-    async def submit(self, jobs: Sequence[NewJob], connection: Any = None) -> None:
-        """Stores them all or none; the same ids a second time change nothing. Joins the caller's transaction if given one."""
+    async def submit(self, jobs: Sequence[NewJob], connection: Any = None) -> list[JobId]:
+        """Stores them all or none; the same ids a second time change nothing. Joins the caller's transaction if given one.
+        The answer differs from what was given only where a job key stands for a job that is there already."""
 
     async def get(self, job_id: JobId) -> Job | None: ...
 
@@ -94,8 +108,38 @@ class Queue(Protocol):
     async def next_due_in(self) -> float | None:
         """Seconds until the next entry falls due, negative when it has."""
 
+    async def standing(self, job_id: JobId) -> Standing | None:
+        """Where a waiting job stands; None for one that does not wait."""
+
+    async def running(self) -> list[tuple[str, str, TenantId, int]]:
+        """How many jobs run on a worker, by queue, agent and tenant."""
+
     async def depths(self) -> dict[str, dict[str, int]]:
         """Entries of each queue, by state."""
+
+
+class Order(Protocol):
+    async def move(self, job_id: JobId, place: Place, anchor: JobId | None, entry: AuditEntry) -> None:
+        """Within its queue, taking the priority of its new neighbour. Raises NotWaiting, JobNotFound or InvalidInput."""
+
+    async def set_priority(self, job_id: JobId, priority: int, entry: AuditEntry) -> None: ...
+
+
+class Reservations(Protocol):
+    async def reserve(self, reservation_id: ReservationId, job: NewJob, by: str, ttl_seconds: float) -> None:
+        """Holds the job's queue for it and submits it, or raises QueueBusy and does neither."""
+
+    async def renew(self, reservation_id: ReservationId, by: str, ttl_seconds: float) -> bool: ...
+
+    async def get(self, reservation_id: ReservationId) -> Reservation | None: ...
+
+    async def list(self) -> list[Reservation]:
+        """Those in force."""
+
+    async def release(self, reservation_id: ReservationId, entry: AuditEntry) -> bool: ...
+
+    async def expire(self) -> int:
+        """Ends those whose holder fell silent while their job still waited, and cancels those jobs."""
 
 
 class Workers(Protocol):
@@ -131,12 +175,134 @@ class Tenants(Protocol):
 
     async def add(self, tenant_id: TenantId, name: str) -> None: ...
 
+    async def list(self) -> list[Tenant]:
+        """By name."""
+
+    async def count_jobs(self, tenant_id: TenantId) -> tuple[int, dict[str, int]]:
+        """How many run; and how many wait, by state of their queue entries."""
+
 
 class Audit(Protocol):
-    async def record(self, action: str, objects: Sequence[tuple[str, str, dict[str, Any]]], actor: str | None) -> None:
-        """One entry for each object: its type, its id, and details."""
+    async def record(self, entries: Sequence[AuditEntry]) -> None: ...
 
-    async def list(self, object_id: str) -> list[dict[str, Any]]: ...
+    async def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> list[AuditRecord]:
+        """Newest first; `before` is the number of the last entry of the page before."""
+
+    async def list(self, object_id: str) -> list[AuditRecord]:
+        """What was recorded about one object, oldest first."""
+
+
+class AuditSeals(Protocol):
+    async def last(self) -> Seal | None: ...
+
+    async def look(self, after: int) -> Look | None:
+        """The newest entry whose number is higher than `after`, and by what to tell that nothing can appear below it."""
+
+    async def entries(self, after: int, through: int, limit: int) -> list[StoredEntry]:
+        """Those with a number above `after` and up to `through`, in order."""
+
+    async def add(self, seal: Seal) -> bool:
+        """False when another sealer was faster: the seal must follow the last one, so the chain cannot fork."""
+
+    async def list(self, after: int, limit: int) -> list[Seal]:
+        """Those with a higher number, in order."""
+
+    async def count_after(self, seq: int) -> int:
+        """How many entries have a higher number."""
+
+
+class Controls(Protocol):
+    async def list(self) -> list[Control]: ...
+
+    async def get(self, scope: Scope, name: str) -> Control:
+        """What is set; a control that says nothing when nothing is."""
+
+    async def change(self, scope: Scope, name: str, change: Callable[[Control], Control], entry: AuditEntry) -> bool:
+        """Applies a pure change, with its audit entry. No claim that would break the new rule begins after this returned.
+        False when nothing changed; then nothing is recorded."""
+
+
+class Webhooks(Protocol):
+    """Endpoints. What they are told is written by the database, in the transaction that ends a job."""
+
+    async def add(self, endpoint: NewEndpoint, entry: AuditEntry) -> None: ...
+
+    async def target(self, endpoint_id: EndpointId) -> Target | None:
+        """Where and how to deliver; the only way to an endpoint's secret."""
+
+    async def remove(self, endpoint_id: EndpointId, entry: AuditEntry) -> bool: ...
+
+    async def enable(self, endpoint_id: EndpointId, entry: AuditEntry) -> bool:
+        """False when that changed nothing; then nothing is recorded."""
+
+    async def disable(self, endpoint_id: EndpointId, reason: str | None, entry: AuditEntry) -> bool: ...
+
+    async def dead_letters(
+        self, tenant_id: TenantId | None = None, *, before: JobId | None = None, limit: int = 50
+    ) -> list[DeadLetter]:
+        """Deliveries that failed for good and were not sent again, newest first."""
+
+    async def list(self, tenant_id: TenantId | None = None) -> list[Endpoint]: ...
+
+
+class Costs(Protocol):
+    """The totals are kept by the database, in the transaction in which a job's cost grows."""
+
+    async def totals(self, *, tenant_id: TenantId | None = None, job_type: str | None = None) -> list[CostTotal]: ...
+
+    async def budgets(self, wanted: Sequence[tuple[Scope, str]] | None = None) -> list[Budget]:
+        """All budgets, or those of these agents (by name) and tenants (by id), with what is spent of them."""
+
+    async def pause_if_spent(self, scope: Scope, name: str) -> None:
+        """What the database does by itself when a cost uses a budget up, for one that was set too late."""
+
+
+class Retention(Protocol):
+    async def add(self, rule: RetentionRule, entry: AuditEntry) -> bool:
+        """False when there is a rule for the same jobs already; then nothing is recorded."""
+
+    async def remove(self, rule_id: RuleId, entry: AuditEntry) -> bool: ...
+
+    async def window(self, after: JobId | None, limit: int) -> list[LookedAt]:
+        """The next jobs after this one, oldest first."""
+
+    async def delete(self, condemned: Sequence[Condemned], actor: str) -> int:
+        """Deletes those that nothing needs any more, with an audit entry for each; returns how many."""
+
+    async def list(self) -> list[RetentionRule]: ...
+
+
+class Templates(Protocol):
+    async def put(self, template: NewTemplate, actor: str | None) -> Template:
+        """Saves it under its tenant and name; a change counts the version up, and what changes nothing does not."""
+
+    async def get(self, tenant_id: TenantId, name: str) -> Template | None: ...
+
+    async def list(self, tenant_id: TenantId) -> list[Template]: ...
+
+    async def remove(self, tenant_id: TenantId, name: str, actor: str | None) -> bool: ...
+
+
+class Groups(Protocol):
+    async def add(self, group: NewGroup, jobs: Sequence[NewJob], new_id: NewId, connection: Any = None) -> None:
+        """A group and all its members, or nothing. Members run in the order of their ids where the group is sequential."""
+
+    async def get(self, group_id: GroupId) -> Group | None: ...
+
+    async def find(self, prefix: str) -> list[GroupId]:
+        """At most five ids that begin with the prefix."""
+
+    async def members(self, group_id: GroupId, after: JobId | None = None, limit: int = 1000) -> list[Member]:
+        """In their order; retries of members last."""
+
+    async def list(self, tenant_id: TenantId, before: GroupId | None = None, limit: int = 50) -> list[Group]:
+        """Newest first."""
+
+    async def advance(self, group_id: GroupId, new_id: NewId) -> Group | None:
+        """Does everything that is due for the group, in one transaction, and nothing twice. None when there is no such group."""
+
+    async def cancel(self, group_id: GroupId, new_id: NewId, actor: str | None, reason: str | None) -> int | None:
+        """Cancels every member that has not ended; returns how many. None when there is no such group."""
 
 
 class Schema(Protocol):
@@ -170,6 +336,24 @@ class Store(Protocol):
     def tenants(self) -> Tenants: ...
     @property
     def audit(self) -> Audit: ...
+    @property
+    def seals(self) -> AuditSeals: ...
+    @property
+    def order(self) -> Order: ...
+    @property
+    def reservations(self) -> Reservations: ...
+    @property
+    def controls(self) -> Controls: ...
+    @property
+    def webhooks(self) -> Webhooks: ...
+    @property
+    def costs(self) -> Costs: ...
+    @property
+    def retention(self) -> Retention: ...
+    @property
+    def templates(self) -> Templates: ...
+    @property
+    def groups(self) -> Groups: ...
     @property
     def schema(self) -> Schema: ...
     @property

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
+from cortex_plane.core.budgets import check_cents
 from cortex_plane.core.jobs import Claimed, JobId, RunId
+
+_adding = threading.Lock()  # One for all: a handler's threads add up rarely, and a job must not pay for a lock of its own.
 
 
 @dataclass(slots=True)
@@ -30,9 +34,20 @@ class Context:
     details: dict[str, Any] | None = None
     """What the run record will hold besides the outcome: the log of a command, its artifacts."""
 
+    cost_cents: int = 0
+    """What this run has cost so far."""
+
     @classmethod
     def of(cls, claimed: Claimed) -> Context:
         return cls(claimed.job_id, claimed.run_id, claimed.job_type, claimed.queue, claimed.attempt)
+
+    def cost(self, cents: int) -> None:
+        """Adds whole cents to what this run has cost. They are stored with its outcome, whatever that is: completed, failed,
+        to be retried or interrupted. A run that another has superseded, or whose worker dies, leaves no trace of them.
+
+        What a resumed handler says again counts again: call it where the money is spent, inside the step."""
+        with _adding:
+            self.cost_cents = check_cents(self.cost_cents + check_cents(cents))
 
     @property
     def log(self) -> Any:

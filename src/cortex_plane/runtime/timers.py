@@ -1,4 +1,4 @@
-"""Makes ready what has fallen due: delayed jobs, retries, sleeps."""
+"""Makes ready what has fallen due: delayed jobs, retries, sleeps. Ends reservations whose holder fell silent."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ class Timers:
         self._store = store
 
     async def once(self) -> float:
+        await self._store.reservations.expire()
         if await self._store.queue.promote_due(BATCH) == BATCH:
             return 0.0
         due = await self._store.queue.next_due_in()

@@ -11,7 +11,7 @@ import asyncio
 import os
 import socket
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from functools import partial
 import structlog
 
 from cortex_plane.core.errors import Unavailable
-from cortex_plane.core.jobs import Claimed, JobId, RunId, WorkerId
+from cortex_plane.core.jobs import INTERNAL_PREFIX, INTERNAL_QUEUE, Claimed, JobId, RunId, WorkerId
 from cortex_plane.core.outcomes import Chance, Failed, HandedBack, Interrupted, Outcome, Transition, after_run
 from cortex_plane.core.workers import DEFAULT_LEASE_SECONDS, NewWorker, actor_of
 from cortex_plane.ports.clock import Clock, NewId, Random
@@ -31,7 +31,10 @@ from cortex_plane.runtime.execution import Execution
 from cortex_plane.runtime.heartbeat import Heartbeat
 from cortex_plane.runtime.outbox import Outbox
 from cortex_plane.runtime.pace import Pace
+from cortex_plane.runtime.probation import Probation
+from cortex_plane.runtime.pruner import Pruner
 from cortex_plane.runtime.rescuer import Rescuer
+from cortex_plane.runtime.sealer import Sealer
 from cortex_plane.runtime.timers import BATCH, Timers
 from cortex_plane.runtime.waiting import wait_at_most
 
@@ -43,7 +46,6 @@ LOOK_FOR_CANCELLED_SECONDS = 0.2
 LAST_WORD_SECONDS = 5.0
 START_ANEW_SECONDS = 1.0
 LATE_CLAIM_SECONDS = 120.0
-PROBATION_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class Worker:
     ) -> None:
         self._store, self._agents, self._options = store, agents, options
         self._clock, self._new_id, self._random = clock, new_id, random
+        self._queues = (*options.queues, INTERNAL_QUEUE)
         self._pace = Pace(clock)
         self._threads = ThreadPoolExecutor(options.concurrency, thread_name_prefix="cortex-handler")
         self._backlog: deque[Claimed] = deque()
@@ -79,7 +82,7 @@ class Worker:
         self._appetite = SMALLEST_CLAIM  # A short claim has a short answer; one that is filled is followed by large ones.
         self._refilling = False
         self._unanswered: list[tuple[float, list[RunId]]] = []
-        self._suspect: tuple[RunId, float] | None = None
+        self._probation = Probation(clock)
         self._lease_lost = asyncio.Event()
         self.duties: list[Duty] = []
 
@@ -120,7 +123,7 @@ class Worker:
             self._options.blocked_limit_seconds,
         )
         heart.start()
-        self._store.signals.subscribe(self._wake, queues=frozenset(self._options.queues))
+        self._store.signals.subscribe(self._wake, queues=frozenset(self._queues))
         self._store.signals.subscribe(self._cancelled, worker_id=self._worker_id)
         helpers = [asyncio.create_task(work, name=name) for name, work in self._helpers(heart)]
         log.info("worker_started", worker_id=self._worker_id, queues=self._options.queues, agents=sorted(self._agents))
@@ -157,9 +160,8 @@ class Worker:
     def _registration(self) -> NewWorker:
         options = self._options
         name = options.name or f"{socket.gethostname()}:{os.getpid()}"
-        return NewWorker(
-            self._worker_id, name, options.queues, tuple(sorted(self._agents)), options.concurrency, options.lease_seconds
-        )
+        own = tuple(sorted(job_type for job_type in self._agents if not job_type.startswith(INTERNAL_PREFIX)))
+        return NewWorker(self._worker_id, name, options.queues, own, options.concurrency, options.lease_seconds)
 
     def _helpers(self, heart: Heartbeat):  # type: ignore[no-untyped-def]
         rescuer = Rescuer(
@@ -168,6 +170,8 @@ class Worker:
         self.duties = [
             Duty("timers", Timers(self._store).once, self._clock),
             Duty("rescuer", rescuer.once, self._clock),
+            Duty("sealer", Sealer(self._store).once, self._clock),
+            Duty("pruner", Pruner(self._store).once, self._clock),
         ]
         yield from ((f"cortex-{duty.name}", duty.run_for_ever()) for duty in self.duties)
         yield "cortex-comparer", self._compare_with_the_database()
@@ -194,7 +198,7 @@ class Worker:
             claimed = await self._claim(room) if room > 0 else []
             self._appetite = LARGEST_CLAIM if len(claimed) == room else SMALLEST_CLAIM
             self._backlog.extend(claimed)
-            self._watch_suspect(claimed)
+            self._probation.watch(claimed)
             self._fill_slots()
             await asyncio.sleep(0)  # Handlers start before the next claim is put together.
             if until_idle and room > 0 and not claimed and not self._running:
@@ -207,34 +211,19 @@ class Worker:
             if not claimed:  # A claim may bring less than asked though more is ready: one that must run alone, or others' locks.
                 await self._wait_for_a_reason()
 
-    def _watch_suspect(self, claimed: Sequence[Claimed]) -> None:
-        """A job that may have killed a worker gets no younger company for a while: if it kills again, it is known by that."""
-        for job in claimed:
-            if job.suspected:
-                self._suspect = (job.run_id, asyncio.get_running_loop().time() + PROBATION_SECONDS)
-
-    def _probation_seconds(self) -> float:
-        """How long to claim nothing because of it."""
-        if self._suspect is None:
-            return 0.0
-        run_id, until = self._suspect
-        left = until - asyncio.get_running_loop().time()
-        gone = run_id not in self._running and all(run_id != waiting.run_id for waiting in self._backlog)
-        if gone or left <= 0:
-            self._suspect = None
-            return 0.0
-        return left
-
     def _room(self) -> int:
-        if self._probation_seconds() > 0:
+        if self._probation.seconds_left(self._holds) > 0:
             return 0
         busy = len(self._running) + len(self._backlog)
         return min(self._appetite, self._options.concurrency + self._pace.ahead() - busy)
 
+    def _holds(self, run_id: RunId) -> bool:
+        return run_id in self._running or any(run_id == waiting.run_id for waiting in self._backlog)
+
     async def _claim(self, limit: int) -> list[Claimed]:
         run_ids = [RunId(self._new_id()) for _ in range(limit)]
         try:
-            return await self._store.queue.claim(self._worker_id, self._options.queues, tuple(self._agents), run_ids)
+            return await self._store.queue.claim(self._worker_id, self._queues, tuple(self._agents), run_ids)
         except Unavailable as error:
             log.warning("claim_unanswered", error=str(error))
             return await self._adopt(run_ids)
@@ -254,7 +243,7 @@ class Worker:
     async def _wait_for_a_reason(self) -> None:
         """A signal, a free slot, the end; or, where no signal can come, a look every now and then."""
         poll = self._store.signals.poll_seconds * (0.8 + 0.4 * self._random())
-        await wait_at_most(self._wake, min(poll, self._probation_seconds() or poll))
+        await wait_at_most(self._wake, min(poll, self._probation.seconds_left(self._holds) or poll))
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -276,7 +265,7 @@ class Worker:
         if outcome is None or self._lease_lost.is_set():
             self._free(execution)
         else:
-            self._outbox.post(self._transition(execution.claimed, outcome), partial(self._answered, execution))
+            self._outbox.post(self._ended(execution, outcome), partial(self._answered, execution))
 
     def _answered(self, execution: Execution, answer: bool | Exception) -> None:
         if not isinstance(answer, Exception):
@@ -284,7 +273,13 @@ class Worker:
             return
         log.error("outcome_refused", job_id=execution.claimed.job_id, error=str(answer))
         refused = Failed({"type": "OutcomeRefused", "message": f"The database refused the outcome: {answer}"}, retryable=False)
-        self._outbox.post(self._transition(execution.claimed, refused), lambda _: self._free(execution))
+        self._outbox.post(self._ended(execution, refused), lambda _: self._free(execution))
+
+    def _ended(self, execution: Execution, outcome: Outcome) -> Transition:
+        """However it ended, it has cost what it has cost."""
+        transition = self._transition(execution.claimed, outcome)
+        cost_cents = execution.context.cost_cents
+        return transition._replace(cost_cents=cost_cents) if cost_cents else transition
 
     def _transition(self, claimed: Claimed, outcome: Outcome) -> Transition:
         policy = claimed.retry_policy or self._agents[claimed.job_type].config.retry
@@ -373,7 +368,7 @@ class Worker:
         # A handler that ignores its interruption loses its job: somebody else goes on with it.
         for execution in list(self._running.values()):
             log.warning("handler_ignores_interruption", job_id=execution.claimed.job_id, agent=execution.claimed.job_type)
-            await self._outbox.finish(self._transition(execution.claimed, Interrupted()))
+            await self._outbox.finish(self._ended(execution, Interrupted()))
 
     async def _stop_everything(self) -> None:
         await self._all_ended(LAST_WORD_SECONDS)

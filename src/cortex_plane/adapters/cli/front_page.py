@@ -8,7 +8,13 @@ from typing import TextIO
 
 from cortex_plane.adapters.cli.style import painted
 
-HEADINGS = {"worker": "Work", "jobs": "Jobs", "db": "Care", "doctor": "Care"}
+HEADINGS = {
+    "Work": ("worker",),
+    "Jobs": ("jobs",),
+    "Steering": ("queues", "gate", "templates", "groups", "webhooks"),
+    "Care": ("tenants", "budgets", "retention", "audit", "db", "doctor"),
+}
+HEADING_OF = {group: heading for heading, groups in HEADINGS.items() for group in groups}
 
 FIRST_STEPS = """\
   cortex worker examples/hello.py               in one terminal
@@ -29,7 +35,7 @@ def front_page(sentences: Mapping[str, str], stream: TextIO) -> str:
 
     lines = [f"{heading('Cortex Plane')}: durable agent work, on one SQLite file or on PostgreSQL.", ""]
     lines += [f"{heading('Usage:')} cortex COMMAND [OPTIONS]", ""]
-    for title, paths in groupby(sentences, key=lambda path: HEADINGS[path.split()[0]]):
+    for title, paths in groupby(sentences, key=lambda path: HEADING_OF[path.split()[0]]):
         lines += [heading(title)]
         lines += [f"  {painted(path.ljust(width), 'cyan', stream)}  {sentences[path]}" for path in paths]
         lines += [""]

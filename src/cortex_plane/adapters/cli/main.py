@@ -24,6 +24,15 @@ class Command(NamedTuple):
 
 GROUPS = {
     "jobs": "Submit jobs, look at them and steer them.",
+    "queues": "See what waits where; pause, limit and share.",
+    "gate": "Stop everything at once, and start it again.",
+    "templates": "Keep job definitions, and submit from them.",
+    "groups": "Look at jobs that belong together.",
+    "webhooks": "Tell others when jobs end.",
+    "tenants": "Who owns jobs.",
+    "budgets": "What agents and tenants may spend.",
+    "retention": "How long finished jobs are kept.",
+    "audit": "See who did what, and check that the record is untouched.",
     "db": "Look after the database.",
 }
 
@@ -35,6 +44,55 @@ COMMANDS = {
     "jobs watch": Command("jobs:watch", "ID", "Follow a job until it ends."),
     "jobs cancel": Command("jobs:cancel", "ID", "Cancel a job that has not ended."),
     "jobs retry": Command("jobs:retry", "ID", "Run a finished job again, as a new job."),
+    "jobs why": Command("order:why", "ID", "Say why a job is not running."),
+    "jobs move": Command("order:move", "ID", "Move a waiting job within its queue."),
+    "jobs priority": Command("order:priority", "ID PRIORITY", "Change the priority of a waiting job."),
+    "queues list": Command("queues:list_queues", "", "List the queues: how many jobs wait and run, and what is set."),
+    "queues pause": Command("queues:pause", "[QUEUE]", "Pause a queue, an agent or a tenant: nothing more of it is started."),
+    "queues resume": Command("queues:resume", "[QUEUE]", "Let a paused queue, agent or tenant go on."),
+    "queues limit": Command(
+        "queues:limit", "[QUEUE]", "Limit how many jobs of a queue, an agent or a tenant run at a time, over all workers."
+    ),
+    "queues share": Command(
+        "queues:share", "QUEUE", "Let the tenants of a queue take turns, however many jobs each has waiting."
+    ),
+    "queues reservations": Command("queues:reservations", "", "List the queues that are reserved for one job, and by whom."),
+    "queues release": Command("queues:release", "RESERVATION", "End a reservation by force. Its job stays in the queue."),
+    "gate close": Command("gate:close", "", "Close the gate: nothing more is started, anywhere, until it is opened."),
+    "gate open": Command("gate:open_gate", "", "Open the gate: waiting jobs start again, in their order."),
+    "gate status": Command("gate:status", "", "Show whether the gate is open, and everything else that is paused or limited."),
+    "templates save": Command("templates:save", "NAME AGENT [PARAMS ...]", "Save a job definition under a name, or change it."),
+    "templates list": Command("templates:list_templates", "", "List templates by name."),
+    "templates show": Command("templates:show", "NAME", "Show one template."),
+    "templates remove": Command("templates:remove", "NAME", "Remove a template. Its jobs stay."),
+    "templates submit": Command("templates:submit", "NAME [OVERRIDES ...]", "Submit a job from a template."),
+    "groups list": Command("groups:list_groups", "", "List groups, newest first."),
+    "groups show": Command("groups:show", "ID", "Show one group and its members."),
+    "groups cancel": Command("groups:cancel", "ID", "Cancel every member of a group that has not ended."),
+    "webhooks add": Command("webhooks:add", "URL", "Tell an address, by signed messages, when jobs end."),
+    "webhooks list": Command("webhooks:list_webhooks", "", "List the addresses that are told when jobs end."),
+    "webhooks remove": Command("webhooks:remove", "ID", "Remove an address. What was still to be delivered to it is dropped."),
+    "webhooks enable": Command("webhooks:enable", "ID", "Tell an address again that was disabled."),
+    "webhooks disable": Command("webhooks:disable", "ID", "Tell an address nothing more until it is enabled."),
+    "webhooks test": Command(
+        "webhooks:send_test", "ID", "Send an address one message, so that its owner sees that everything works."
+    ),
+    "webhooks dead": Command("webhooks:dead", "", "List the messages that could not be delivered, newest first."),
+    "webhooks redeliver": Command("webhooks:redeliver", "ID", "Send a message again whose delivery failed."),
+    "tenants add": Command("tenants:add", "NAME", "Add a tenant."),
+    "tenants list": Command("tenants:list_tenants", "", "List tenants, by name."),
+    "tenants show": Command(
+        "tenants:show", "NAME", "Show one tenant: what runs and waits, what it has cost, what is set for it."
+    ),
+    "budgets set": Command("budgets:set_budget", "CENTS", "Set what an agent or a tenant may spend."),
+    "budgets list": Command("budgets:list_budgets", "", "List budgets, with what is spent of them."),
+    "budgets remove": Command("budgets:remove_budget", "", "Remove the budget of an agent or a tenant."),
+    "retention add": Command("retention:add", "KEEP", "Add a rule: finished jobs are deleted after a time."),
+    "retention list": Command("retention:list_rules", "", "List the rules about how long finished jobs are kept."),
+    "retention remove": Command("retention:remove", "ID", "Remove a rule; its jobs are kept as the other rules say."),
+    "retention run": Command("retention:run", "", "Delete now what the rules no longer keep."),
+    "audit list": Command("audit:list_entries", "", "List what was recorded, newest first."),
+    "audit verify": Command("audit:verify", "", "Check that nobody changed what was recorded."),
     "db status": Command("db:status", "", "Show which schema the database has."),
     "db upgrade": Command("db:upgrade", "", "Create the schema, or bring an older one up to date."),
     "db repair": Command("db:repair", "", "Mend jobs that a damaged database shows as running though nothing runs them."),
@@ -53,7 +111,7 @@ def _run(words: list[str]) -> int:
         case [] | ["help" | "--help" | "-h"]:
             from cortex_plane.adapters.cli.front_page import front_page
 
-            print(front_page({path: command.sentence for path, command in COMMANDS.items()}, sys.stdout))
+            print(front_page(_front_lines(), sys.stdout))
             return 0
         case ["--version" | "-V"]:
             from cortex_plane import __version__
@@ -63,6 +121,18 @@ def _run(words: list[str]) -> int:
         case _:
             result = command_tree()(words, exit_on_error=False, print_error=False, result_action="return_value")
             return result if isinstance(result, int) else 0
+
+
+def _front_lines() -> dict[str, str]:
+    """The commands of the first hour one by one, all others by their group."""
+    lines: dict[str, str] = {}
+    for path, command in COMMANDS.items():
+        group = path.split()[0]
+        if group in GROUPS and group != "jobs":
+            lines.setdefault(group, GROUPS[group])
+        else:
+            lines[path] = command.sentence
+    return lines
 
 
 def command_tree() -> App:

@@ -13,6 +13,8 @@ DatabaseUrl = Annotated[
 
 AsJson = Annotated[bool, Parameter(name="--json", help="Print one JSON document, and nothing else, on stdout.")]
 
+Reason = Annotated[str | None, Parameter(metavar="TEXT", help="Why; it is kept with the change and in the audit log.")]
+
 JobIdOrPrefix = Annotated[str, Parameter(name="ID", help="The job's id, or the first part of it.")]
 
 App = Annotated[

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from cortex_plane.adapters.storage.scripts import Begin
 
 Row = Mapping[str, Any]
+Result = TypeVar("Result")
 
 
 class Database(Protocol):
@@ -19,6 +23,10 @@ class Database(Protocol):
 
     def write_from_thread(self, name: str, timeout_seconds: float, /, **values: Any) -> Sequence[Row]:
         """The same for a thread that must not depend on any event loop."""
+
+    async def transact(self, begin: Begin[Result], connection: Any = None) -> Result:
+        """Runs a script in one transaction, or in the one that the caller's own connection has open.
+        Begun anew when it gave way to another; not when the connection breaks."""
 
     async def join(self, connection: Any, name: str, /, **values: Any) -> None:
         """Runs the statement in the transaction that the caller's own connection has open."""

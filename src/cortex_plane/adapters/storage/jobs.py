@@ -7,9 +7,11 @@ from typing import Any
 
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database
+from cortex_plane.adapters.storage.keys import submit_keyed
+from cortex_plane.adapters.storage.submissions import submission
 from cortex_plane.core.jobs import AgentId, HistoryEntry, Job, JobId, JobSummary, NewJob, Run
 from cortex_plane.core.states import JobStatus
-from cortex_plane.ports.json_text import dumps, embedded
+from cortex_plane.ports.json_text import dumps
 
 NO_DIGITS = "00000000-0000-0000-0000-000000000000"
 NEWER_THAN_ALL = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -28,12 +30,15 @@ class SqlJobs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def submit(self, jobs: Sequence[NewJob], connection: Any = None) -> None:
-        batch = dumps([_as_json(job) for job in jobs])
+    async def submit(self, jobs: Sequence[NewJob], connection: Any = None) -> list[JobId]:
+        if any(job.job_key is not None for job in jobs):
+            return await self._database.transact(lambda: submit_keyed(jobs), connection)
+        batch = submission(jobs)
         if connection is None:
             await self._database.write("jobs/submit", jobs=batch)
         else:
             await self._database.join(connection, "jobs/submit", jobs=batch)
+        return [job.id for job in jobs]
 
     async def get(self, job_id: JobId) -> Job | None:
         found = await self._database.read("jobs/get", id=job_id)
@@ -86,24 +91,3 @@ class SqlJobs:
         else:
             found = await self._database.read("jobs/list", status=status, **common)
         return [rows.job_summary(row) for row in found]
-
-
-def _as_json(job: NewJob) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "tenant_id": job.tenant_id,
-        "agent_id": job.agent_id,
-        "job_type": job.job_type,
-        "queue": job.queue,
-        "payload": embedded(job.payload),
-        "priority": job.priority,
-        "max_retries": job.max_retries,
-        "retry_policy": job.retry_policy.to_json() if job.retry_policy else None,
-        "run_at": job.run_at,
-        "delay_seconds": job.delay_seconds,
-        "timeout_seconds": job.timeout_seconds,
-        "job_key": job.job_key,
-        "serial_key": job.serial_key,
-        "tags": list(job.tags),
-        "created_by": job.created_by,
-    }

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database, Row
-from cortex_plane.core.jobs import Claimed, JobId, RunId, WorkerId
+from cortex_plane.core.jobs import Claimed, JobId, RunId, TenantId, WorkerId
 from cortex_plane.core.outcomes import BrokenJob, Checkpoint, Transition
+from cortex_plane.core.why import Standing
 from cortex_plane.core.workers import actor_of
 from cortex_plane.ports.json_text import dumps, embedded
 
@@ -23,8 +24,7 @@ class SqlQueue:
         self, worker_id: WorkerId, queues: Sequence[str], job_types: Sequence[str], run_ids: Sequence[RunId]
     ) -> list[Claimed]:
         array = self._database.array
-        found = await self._database.write_once(
-            "queue/claim",
+        found = await self._claimed_rows(
             worker_id=worker_id,
             actor=actor_of(worker_id),
             queues=array(dict.fromkeys(queues)),  # Naming one twice means it once.
@@ -35,6 +35,9 @@ class SqlQueue:
         # Run ids are handed out in queue order, so this restores it where RETURNING does not.
         place = {run_id: index for index, run_id in enumerate(run_ids)}
         return sorted(taken, key=lambda claimed: place[claimed.run_id])
+
+    async def _claimed_rows(self, **values: Any) -> Sequence[Row]:
+        return await self._database.write_once("queue/claim", **values)
 
     async def open_runs(self, worker_id: WorkerId, run_ids: Sequence[RunId]) -> list[Claimed]:
         found = await self._database.read("runs/open", worker_id=worker_id, run_ids=self._database.array(run_ids))
@@ -78,6 +81,23 @@ class SqlQueue:
         found = await self._database.read("queue/next_due")
         return float(found[0]["seconds"]) if found else None
 
+    async def standing(self, job_id: JobId) -> Standing | None:
+        for row in await self._database.read("queue/place", id=job_id):
+            return Standing(
+                state=row["state"],
+                due_at=rows.moment(row["due_at"]),
+                ahead=row["ahead"],
+                key_held_by=rows.text_or_none(row["key_held_by"]),
+                key_next=rows.text_or_none(row["key_next"]),
+            )
+        return None
+
+    async def running(self) -> list[tuple[str, str, TenantId, int]]:
+        return [
+            (row["queue"], row["job_type"], TenantId(str(row["tenant_id"])), row["runs"])
+            for row in await self._database.read("queue/running")
+        ]
+
     async def depths(self) -> dict[str, dict[str, int]]:
         depths: dict[str, dict[str, int]] = {}
         for row in await self._database.read("queue/depths"):
@@ -104,7 +124,7 @@ def _applied(batch: Sequence[Letter], found: Sequence[Row]) -> set[RunId]:
 
 
 def _as_json(transition: Transition) -> dict[str, Any]:
-    return {
+    document = {
         "job_id": transition.job_id,
         "run_id": transition.run_id,
         "status": transition.status,
@@ -118,3 +138,6 @@ def _as_json(transition: Transition) -> dict[str, Any]:
         "cause": transition.cause,
         "note": transition.note,
     }
+    if transition.cost_cents:
+        document["cost_cents"] = transition.cost_cents
+    return document

@@ -1,16 +1,16 @@
-"""Who and what: agents, tenants, and the audit of what was done."""
+"""Who and what: agents and tenants."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database
+from cortex_plane.adapters.storage.scripts import Script, ask
 from cortex_plane.core.agents import AgentRecord
 from cortex_plane.core.jobs import TenantId
-from cortex_plane.ports.clock import NewId
-from cortex_plane.ports.json_text import dumps, loads
+from cortex_plane.core.tenants import Tenant
+from cortex_plane.ports.json_text import dumps
 
 
 class SqlAgents:
@@ -18,11 +18,20 @@ class SqlAgents:
         self._database = database
 
     async def register(self, agents: Sequence[AgentRecord]) -> None:
-        batch = [{"id": a.id, "job_type": a.job_type, "skill_config": a.config.to_json()} for a in agents]
-        await self._database.write("agents/register", agents=dumps(batch))
+        await self._database.transact(lambda: _register(self._database, agents))
 
     async def list(self) -> list[AgentRecord]:
         return [rows.agent(row) for row in await self._database.read("agents/list")]
+
+
+def _register(database: Database, agents: Sequence[AgentRecord]) -> Script[None]:
+    batch = [{"id": a.id, "job_type": a.job_type, "skill_config": a.config.to_json()} for a in agents]
+    yield from ask("agents/register", agents=dumps(batch))
+    limits = [{"job_type": a.job_type, "max_concurrency": a.config.max_concurrency} for a in agents if a.config.max_concurrency]
+    if limits:
+        yield from ask("agents/declare_limits", limits=dumps(limits))
+    unlimited = [a.job_type for a in agents if not a.config.max_concurrency]
+    yield from ask("agents/withdraw_limits", job_types=database.array(unlimited))
 
 
 class SqlTenants:
@@ -36,33 +45,11 @@ class SqlTenants:
     async def add(self, tenant_id: TenantId, name: str) -> None:
         await self._database.write("tenants/add", id=tenant_id, name=name)
 
+    async def list(self) -> list[Tenant]:
+        found = await self._database.read("tenants/list")
+        return [Tenant(TenantId(str(row["id"])), row["name"], rows.moment(row["created_at"])) for row in found]
 
-class SqlAudit:
-    def __init__(self, database: Database, new_id: NewId) -> None:
-        self._database = database
-        self._new_id = new_id
-
-    async def record(self, action: str, objects: Sequence[tuple[str, str, dict[str, Any]]], actor: str | None) -> None:
-        entries = [
-            {
-                "id": self._new_id(),
-                "actor": actor,
-                "action": action,
-                "object_type": kind,
-                "object_id": object_id,
-                "details": details,
-            }
-            for kind, object_id, details in objects
-        ]
-        await self._database.write("audit/record", entries=dumps(entries))
-
-    async def list(self, object_id: str) -> list[dict[str, Any]]:
-        return [
-            {
-                "at": rows.moment(row["at"]),
-                "actor": row["actor"],
-                "action": row["action"],
-                "details": None if row["details"] is None else loads(row["details"]),
-            }
-            for row in await self._database.read("audit/list", object_id=object_id)
-        ]
+    async def count_jobs(self, tenant_id: TenantId) -> tuple[int, dict[str, int]]:
+        [running] = await self._database.read("tenants/count_running", tenant_id=tenant_id)
+        waiting = await self._database.read("tenants/count_waiting", tenant_id=tenant_id)
+        return running["jobs"], {row["state"]: row["jobs"] for row in waiting}

@@ -7,9 +7,13 @@ from typing import Any
 
 from cortex_plane.adapters.storage.database import Row
 from cortex_plane.core.agents import AgentConfig, AgentRecord
-from cortex_plane.core.instants import as_datetime
+from cortex_plane.core.audit import AuditEntry, AuditRecord
+from cortex_plane.core.audit_chain import Seal, StoredEntry
+from cortex_plane.core.controls import Control, Scope
+from cortex_plane.core.instants import as_datetime, instant
 from cortex_plane.core.jobs import AgentId, Claimed, HistoryEntry, Job, JobId, JobSummary, Run, RunId, TenantId, WorkerId
 from cortex_plane.core.outcomes import BrokenJob, LostRun
+from cortex_plane.core.reservations import Reservation, ReservationId, ReservationStatus
 from cortex_plane.core.retry import RetryPolicy
 from cortex_plane.core.states import JobStatus, RunStatus, WaitReason, WorkerStatus
 from cortex_plane.core.workers import WorkerRecord
@@ -175,6 +179,78 @@ def worker(row: Row) -> WorkerRecord:
         heartbeat_at=moment(row["heartbeat_at"]),
         lease_until=moment(row["lease_until"]),
         ended_at=moment_or_none(row["ended_at"]),
+    )
+
+
+def control(row: Row) -> Control:
+    return Control(
+        scope=Scope(row["scope"]),
+        name=row["name"],
+        paused=bool(row["paused"]),
+        paused_by=row["paused_by"],
+        paused_at=moment_or_none(row["paused_at"]),
+        pause_reason=row["pause_reason"],
+        max_running=row["max_running"],
+        fair_share=bool(row["fair_share"]),
+        budget_cents=row["budget_cents"],
+        on_exhausted=row["on_exhausted"],
+        updated_by=row["updated_by"],
+        updated_at=moment(row["updated_at"]),
+    )
+
+
+def reservation(row: Row) -> Reservation:
+    return Reservation(
+        id=ReservationId(str(row["id"])),
+        queue=row["queue"],
+        job_id=JobId(str(row["job_id"])),
+        reserved_by=row["reserved_by"],
+        reserved_at=moment(row["reserved_at"]),
+        expires_at=moment(row["expires_at"]),
+        status=ReservationStatus(row["status"]),
+        ended_at=moment_or_none(row["ended_at"]),
+    )
+
+
+def audit_record(row: Row) -> AuditRecord:
+    entry = AuditEntry(
+        action=row["action"],
+        object_type=row["object_type"],
+        object_id=row["object_id"],
+        actor=row["actor"],
+        reason=row["reason"],
+        source=row["source"],
+        tenant_id=text_or_none(row["tenant_id"]),
+        details=json_or_none(row["details"]) or {},
+    )
+    return AuditRecord(row["seq"], moment(row["at"]), entry)
+
+
+def stored_entry(row: Row) -> StoredEntry:
+    return StoredEntry(
+        seq=row["seq"],
+        at=instant(moment(row["at"])),
+        tenant_id=text_or_none(row["tenant_id"]),
+        actor=row["actor"],
+        action=row["action"],
+        object_type=row["object_type"],
+        object_id=row["object_id"],
+        reason=row["reason"],
+        source=row["source"],
+        details=row["details"],
+    )
+
+
+def seal(row: Row) -> Seal:
+    return Seal(
+        number=row["number"],
+        first_seq=row["first_seq"],
+        last_seq=row["last_seq"],
+        entries=row["entries"],
+        fingerprints=row["fingerprints"],
+        previous_digest=row["previous_digest"],
+        digest=row["digest"],
+        sealed_at=moment(row["sealed_at"]),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Literal
 Dialect = Literal["sqlite", "postgres"]
 
 FOLDER = Path(__file__).parent / "sql"
+SCHEMA = re.compile(r"(?<!')\bcortex\.")  # Not inside a text: names of the plane's own agents begin so.
 PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
 
@@ -36,7 +37,7 @@ def named(name: str, dialect: Dialect, style: str = ":{}") -> str:
     """The text with parameters left by name, in the style of a caller's own driver."""
     text = _without_comments(_file(name, dialect).read_text()).rstrip().rstrip(";")
     if dialect == "sqlite":
-        return text.replace("cortex.", "")
+        return SCHEMA.sub("", text)
     return PARAMETER.sub(lambda found: style.format(found[1]), text.replace(":now", "cortex.now()"))
 
 
@@ -50,7 +51,7 @@ def _without_comments(text: str) -> str:
 
 
 def _for_sqlite(name: str, text: str) -> Statement:
-    return Statement(name, text.replace("cortex.", ""), tuple(dict.fromkeys(PARAMETER.findall(text))))
+    return Statement(name, SCHEMA.sub("", text), tuple(dict.fromkeys(PARAMETER.findall(text))))
 
 
 def _for_postgres(name: str, text: str) -> Statement:

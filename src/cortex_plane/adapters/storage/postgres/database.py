@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -15,7 +16,8 @@ import structlog
 
 from cortex_plane.adapters.storage.database import Row
 from cortex_plane.adapters.storage.postgres.errors import BROKEN, GAVE_WAY, translate
-from cortex_plane.adapters.storage.postgres.joining import execute_in
+from cortex_plane.adapters.storage.postgres.joining import fetch_in
+from cortex_plane.adapters.storage.scripts import Begin, Result
 from cortex_plane.adapters.storage.statements import Statement, statement
 from cortex_plane.core.errors import Unavailable
 
@@ -94,19 +96,35 @@ class PostgresDatabase:
         except (*BROKEN, asyncpg.PostgresError) as error:
             raise translate(error, self.where) from error
 
+    async def transact(self, begin: Begin[Result], connection: Any = None) -> Result:
+        if connection is not None:
+            return await _run_script(begin, partial(fetch_in, connection))
+
+        async def attempt() -> Result:
+            async with self._acquire() as own, own.transaction():
+                return await _run_script(begin, partial(fetch_in, own))
+
+        try:
+            return await with_patience(attempt, "transaction", GAVE_WAY)
+        except (*BROKEN, *GAVE_WAY, asyncpg.PostgresError) as error:
+            raise translate(error, self.where) from error
+
     def write_from_thread(self, name: str, timeout_seconds: float, /, **values: Any) -> Sequence[Row]:
         return self._thread_connection.fetch(statement(name, "postgres"), timeout_seconds, values)
 
     async def join(self, connection: Any, name: str, /, **values: Any) -> None:
-        await execute_in(connection, name, values)
+        await fetch_in(connection, name, values)
 
     def array(self, values: Iterable[str]) -> list[str]:
         return list(values)
 
-    async def _fetch(self, wanted: Statement, values: dict[str, Any]) -> Sequence[Row]:
+    def _acquire(self) -> Any:
         if self._pool is None:
             raise Unavailable(f"{self.where} is not open. Use `async with plane:`.")
-        async with self._pool.acquire() as connection:
+        return self._pool.acquire()
+
+    async def _fetch(self, wanted: Statement, values: dict[str, Any]) -> Sequence[Row]:
+        async with self._acquire() as connection:
             return cast(Sequence[Row], await connection.fetch(wanted.sql, *_places(wanted, values)))
 
     async def _patiently(self, wanted: Statement, values: dict[str, Any]) -> Sequence[Row]:
@@ -119,7 +137,20 @@ class PostgresDatabase:
             raise translate(error, self.where) from error
 
 
-async def with_patience(attempt: Callable[[], Awaitable[Sequence[Row]]], what: str) -> Sequence[Row]:
+async def _run_script(begin: Begin[Result], fetch: Callable[[str, dict[str, Any]], Awaitable[Sequence[Row]]]) -> Result:
+    script = begin()
+    try:
+        asked = next(script)
+        while True:
+            asked = script.send(await fetch(asked.name, asked.values))
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+
+
+async def with_patience(
+    attempt: Callable[[], Awaitable[Result]], what: str, troubles: tuple[type[BaseException], ...] = (*BROKEN, *GAVE_WAY)
+) -> Result:
     """Tries again, with jittered pauses that grow, while the connection is the trouble."""
     loop = asyncio.get_running_loop()
     until = loop.time() + PATIENCE_SECONDS
@@ -127,7 +158,7 @@ async def with_patience(attempt: Callable[[], Awaitable[Sequence[Row]]], what: s
     while True:
         try:
             return await attempt()
-        except (*BROKEN, *GAVE_WAY) as error:
+        except troubles as error:
             if loop.time() + pause > until:
                 raise
             log.warning("postgres_retry", statement=what, error=f"{type(error).__name__}: {error}", pause_seconds=round(pause, 2))

@@ -31,6 +31,8 @@ class Subscription:
 
     def wants(self, message: str) -> bool:
         kind, _, subject = message.partition(":")
+        if kind == "all":
+            return True
         return subject in self.queues if kind == "ready" else subject == self.worker_id
 
 

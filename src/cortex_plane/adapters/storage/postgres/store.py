@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from cortex_plane.adapters.storage.audit import SqlAudit, SqlAuditSeals
+from cortex_plane.adapters.storage.controls import SqlControls
+from cortex_plane.adapters.storage.costs import SqlCosts
+from cortex_plane.adapters.storage.groups import SqlGroups
 from cortex_plane.adapters.storage.jobs import SqlJobs
+from cortex_plane.adapters.storage.order import SqlOrder
 from cortex_plane.adapters.storage.postgres.database import PostgresDatabase
 from cortex_plane.adapters.storage.postgres.schema import PostgresSchema
 from cortex_plane.adapters.storage.postgres.signals import PostgresSignals
 from cortex_plane.adapters.storage.queue import SqlQueue
-from cortex_plane.adapters.storage.registry import SqlAgents, SqlAudit, SqlTenants
+from cortex_plane.adapters.storage.registry import SqlAgents, SqlTenants
+from cortex_plane.adapters.storage.reservations import SqlReservations
+from cortex_plane.adapters.storage.retention import SqlRetention
+from cortex_plane.adapters.storage.templates import SqlTemplates
+from cortex_plane.adapters.storage.webhooks import SqlWebhooks
 from cortex_plane.adapters.storage.workers import SqlWorkers
 from cortex_plane.core.errors import WrongDatabase
 from cortex_plane.ports.clock import NewId
@@ -26,7 +35,16 @@ class PostgresStore:
         self.workers = SqlWorkers(self._database)
         self.agents = SqlAgents(self._database)
         self.tenants = SqlTenants(self._database)
-        self.audit = SqlAudit(self._database, new_id)
+        self.audit = SqlAudit(self._database, lambda moment: moment)
+        self.seals = SqlAuditSeals(self._database)
+        self.controls = SqlControls(self._database)
+        self.costs = SqlCosts(self._database)
+        self.retention = SqlRetention(self._database)
+        self.order = SqlOrder(self._database)
+        self.reservations = SqlReservations(self._database)
+        self.templates = SqlTemplates(self._database)
+        self.groups = SqlGroups(self._database)
+        self.webhooks = SqlWebhooks(self._database)
 
     async def open(self, *, prepare: bool = True) -> None:
         if prepare:

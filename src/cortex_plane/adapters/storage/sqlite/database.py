@@ -13,6 +13,8 @@ from typing import Any
 import apsw
 
 from cortex_plane.adapters.storage.database import Row
+from cortex_plane.adapters.storage.scripts import Begin, Result
+from cortex_plane.adapters.storage.scripts import run as run_script
 from cortex_plane.adapters.storage.sqlite.connection import connect
 from cortex_plane.adapters.storage.sqlite.errors import translate, translated
 from cortex_plane.adapters.storage.sqlite.signals import SqliteSignals
@@ -60,6 +62,16 @@ class SqliteDatabase:
 
     write_once = write
 
+    async def transact(self, begin: Begin[Result], connection: Any = None) -> Result:
+        def work(connection: apsw.Connection) -> Result:
+            return run_script(begin, lambda asked: self._execute(statement(asked.name, "sqlite"), asked.values, connection))
+
+        if connection is not None:
+            with translated(self.path):
+                return work(_checked(connection))
+        result: Result = await self.run(work)
+        return result
+
     def write_from_thread(self, name: str, timeout_seconds: float, /, **values: Any) -> Sequence[Row]:
         asked = self._writer.ask_from_thread(partial(self._execute, statement(name, "sqlite"), values))
         try:
@@ -71,17 +83,8 @@ class SqliteDatabase:
             raise Unavailable(f"{self.path} did not take a write within {timeout_seconds:g} s.") from None
 
     async def join(self, connection: Any, name: str, /, **values: Any) -> None:
-        if type(connection).__module__.split(".")[0] == "sqlite3":
-            raise InvalidInput(
-                "A connection of Python's sqlite3 cannot be joined: closing it would drop the file locks of this process, and "
-                "commits could be lost. Open the file with apsw instead: apsw.Connection(path).",
-                field="connection",
-            )
-        if not isinstance(connection, apsw.Connection):
-            given = f"{type(connection).__module__}.{type(connection).__name__}"
-            raise InvalidInput(f"On SQLite, connection= takes an apsw.Connection, not a {given}.", field="connection")
         with translated(self.path):
-            connection.execute(named(name, "sqlite"), {**values, "now": self._clock.now()})
+            _checked(connection).execute(named(name, "sqlite"), {**values, "now": self._clock.now()})
 
     def array(self, values: Iterable[str]) -> str:
         return dumps(list(values))
@@ -113,3 +116,17 @@ class SqliteDatabase:
         if columns is None:
             columns = self._columns[wanted.name] = tuple(column[0] for column in cursor.get_description())
         return [dict(zip(columns, row, strict=True)) for row in (first, *cursor.fetchall())]
+
+
+def _checked(connection: Any) -> apsw.Connection:
+    """A caller's own connection, if it is one that can be joined."""
+    if type(connection).__module__.split(".")[0] == "sqlite3":
+        raise InvalidInput(
+            "A connection of Python's sqlite3 cannot be joined: closing it would drop the file locks of this process, and "
+            "commits could be lost. Open the file with apsw instead: apsw.Connection(path).",
+            field="connection",
+        )
+    if not isinstance(connection, apsw.Connection):
+        given = f"{type(connection).__module__}.{type(connection).__name__}"
+        raise InvalidInput(f"On SQLite, connection= takes an apsw.Connection, not a {given}.", field="connection")
+    return connection

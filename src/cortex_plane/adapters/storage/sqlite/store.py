@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from cortex_plane.adapters.storage.audit import SqlAudit, SqlAuditSeals
+from cortex_plane.adapters.storage.controls import SqlControls
+from cortex_plane.adapters.storage.costs import SqlCosts
+from cortex_plane.adapters.storage.groups import SqlGroups
 from cortex_plane.adapters.storage.jobs import SqlJobs
-from cortex_plane.adapters.storage.queue import SqlQueue
-from cortex_plane.adapters.storage.registry import SqlAgents, SqlAudit, SqlTenants
+from cortex_plane.adapters.storage.order import SqlOrder
+from cortex_plane.adapters.storage.registry import SqlAgents, SqlTenants
+from cortex_plane.adapters.storage.reservations import SqlReservations
+from cortex_plane.adapters.storage.retention import SqlRetention
 from cortex_plane.adapters.storage.sqlite.database import SqliteDatabase
+from cortex_plane.adapters.storage.sqlite.queue import SqliteQueue
 from cortex_plane.adapters.storage.sqlite.schema import SqliteSchema
+from cortex_plane.adapters.storage.templates import SqlTemplates
+from cortex_plane.adapters.storage.webhooks import SqlWebhooks
 from cortex_plane.adapters.storage.workers import SqlWorkers
+from cortex_plane.core.instants import instant
 from cortex_plane.ports.clock import Clock, NewId
 
 
@@ -23,11 +33,20 @@ class SqliteStore:
         self.signals = self._database.signals
         self.schema = SqliteSchema(self._database, clock)
         self.jobs = SqlJobs(self._database)
-        self.queue = SqlQueue(self._database)
+        self.queue = SqliteQueue(self._database)
         self.workers = SqlWorkers(self._database)
         self.agents = SqlAgents(self._database)
         self.tenants = SqlTenants(self._database)
-        self.audit = SqlAudit(self._database, new_id)
+        self.audit = SqlAudit(self._database, instant)
+        self.seals = SqlAuditSeals(self._database)
+        self.controls = SqlControls(self._database)
+        self.costs = SqlCosts(self._database)
+        self.retention = SqlRetention(self._database)
+        self.order = SqlOrder(self._database)
+        self.reservations = SqlReservations(self._database)
+        self.templates = SqlTemplates(self._database)
+        self.groups = SqlGroups(self._database)
+        self.webhooks = SqlWebhooks(self._database)
 
     async def open(self, *, prepare: bool = True) -> None:
         await asyncio.to_thread(self._database.open)

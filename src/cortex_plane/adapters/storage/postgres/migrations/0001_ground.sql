@@ -176,6 +176,8 @@ create table cortex.job_run (
   worker_id uuid,
   claimed_together int not null default 1,
   tenant_id uuid not null,
+  queue text not null,
+  job_type text not null,
   serial_key text,
   template_id uuid,
   params_snapshot jsonb not null,
@@ -211,7 +213,7 @@ create table cortex.job_history (
 );
 create index job_history_ended on cortex.job_history (job_id) where new_status in ('FAILED', 'CANCELLED');
 
-create type cortex.entry_state as enum ('ready', 'later', 'blocked');
+create type cortex.entry_state as enum ('ready', 'later', 'blocked', 'held');
 
 create table cortex.queue_entry (
   id bigint not null default nextval('cortex.queue_entry_id'),
@@ -225,25 +227,51 @@ create table cortex.queue_entry (
   created_at timestamptz not null,
   due_at timestamptz not null,
   serial_key text,
-  alone boolean not null default false
+  alone boolean not null default false,
+  by_tenant boolean not null default false
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 create index queue_entry_ready on cortex.queue_entry (queue, job_type, rank, position, created_at, job_id)
-  where state = 'ready';
+  where state = 'ready' and not by_tenant;
+-- Only tenants that are steered one by one, and queues that share fairly, have lanes of their own.
+create index queue_entry_ready_by_tenant on cortex.queue_entry (queue, job_type, tenant_id, rank, position, created_at, job_id)
+  where state = 'ready' and by_tenant;
 create index queue_entry_later on cortex.queue_entry (due_at) where state = 'later';
 create index queue_entry_of_key on cortex.queue_entry (tenant_id, serial_key, rank, position, created_at, job_id)
-  where serial_key is not null and state <> 'later';
+  where serial_key is not null and state in ('ready', 'blocked');
 create unique index queue_entry_one_ready_for_each_key on cortex.queue_entry (tenant_id, serial_key)
   where serial_key is not null and state = 'ready';
 
+-- What operators have set for the gate, a queue, an agent or a tenant. No row: nothing is set.
+create table cortex.control (
+  scope text not null check (scope in ('gate', 'queue', 'agent', 'tenant')),
+  name text not null,
+  paused boolean not null default false,
+  paused_by text,
+  paused_at timestamptz,
+  pause_reason text,
+  max_running int check (max_running > 0),
+  fair_share boolean not null default false,
+  budget_cents bigint check (budget_cents >= 0),
+  on_exhausted text check (on_exhausted in ('refuse', 'pause')),
+  updated_by text,
+  updated_at timestamptz not null default cortex.now(),
+  primary key (scope, name),
+  constraint paused_at_exactly_when_paused check (paused = (paused_at is not null)),
+  constraint only_queues_share check (not fair_share or scope = 'queue'),
+  constraint only_agents_and_tenants_have_budgets check (budget_cents is null or scope in ('agent', 'tenant')),
+  constraint a_budget_says_what_happens check ((budget_cents is null) = (on_exhausted is null))
+);
+
 create table cortex.audit_log (
   seq bigint generated always as identity primary key,
-  id uuid not null default cortex.uuid7(),
   at timestamptz not null default cortex.now(),
   tenant_id uuid,
   actor text,
   action text not null,
   object_type text not null,
   object_id text not null,
+  reason text,
+  source text,
   details jsonb
 );
 create index audit_log_of_object on cortex.audit_log (object_id);
@@ -408,7 +436,7 @@ begin
     return;
   end if;
   select * into _first from cortex.queue_entry
-    where tenant_id = _tenant and serial_key = _key and state <> 'later'
+    where tenant_id = _tenant and serial_key = _key and state in ('ready', 'blocked')
     order by rank, position, created_at, job_id limit 1
     for update skip locked;
   if _first.job_id is null or _first.job_id = _ready.job_id then
@@ -419,24 +447,33 @@ begin
   perform pg_notify('cortex', 'ready:' || _first.queue);
 end $$;
 
+-- Whether a job waits among those of its tenant alone, because that tenant is steered or the queue shares fairly.
+create function cortex.has_own_lane(_queue text, _tenant uuid) returns boolean language sql stable as $$
+  select _queue <> 'cortex' and exists (
+    select 1 from cortex.control
+    where (scope = 'tenant' and name = _tenant::text and (paused or max_running is not null)) or (scope = 'queue' and name = _queue and fair_share))
+$$;
+
 -- One statement: a lone job that is submitted while everything rests waits for each that is started.
 create function cortex.job_inserted() returns trigger language plpgsql as $$
 declare
   _keyed boolean;
+  _by_tenant boolean := exists (select 1 from cortex.control where scope = 'tenant' or fair_share);
 begin
   with history as (
     insert into cortex.job_history (job_id, revision, new_status, cause, actor, created_at)
     select id, revision, status, cause, actor, created_at from new_job
   ), entry as (
     insert into cortex.queue_entry
-      (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key)
+      (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, by_tenant)
     select coalesce(worker_job_id, nextval('cortex.queue_entry_id')), id, tenant_id, queue, job_type,
       case
         when run_at > cortex.now() then 'later'::cortex.entry_state
         when serial_key is not null then 'blocked'
         else 'ready'
       end,
-      -priority, position, created_at, coalesce(run_at, created_at), serial_key
+      -priority, position, created_at, coalesce(run_at, created_at), serial_key,
+      _by_tenant and cortex.has_own_lane(queue, tenant_id)
     from new_job
   ), told as materialized (
     select pg_notify('cortex', 'ready:' || queue) from new_job
@@ -490,8 +527,10 @@ begin
   end if;
   if _started then
     insert into cortex.job_run
-      (id, job_id, attempt, worker_id, claimed_together, tenant_id, serial_key, template_id, params_snapshot, started_at)
-    select run_id, id, attempt, worker_id, coalesce(claimed_together, 1), tenant_id, serial_key, template_id, payload, updated_at
+      (id, job_id, attempt, worker_id, claimed_together, tenant_id, queue, job_type, serial_key, template_id, params_snapshot,
+       started_at)
+    select run_id, id, attempt, worker_id, coalesce(claimed_together, 1), tenant_id, queue, job_type, serial_key, template_id,
+      payload, updated_at
     from new_job
     where status = 'RUNNING' and (_ran is null or id <> all (_ran));
   end if;
@@ -516,14 +555,15 @@ begin
   end if;
   if _returned then
     insert into cortex.queue_entry
-      (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, alone)
+      (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, alone, by_tenant)
     select coalesce(worker_job_id, nextval('cortex.queue_entry_id')), id, tenant_id, queue, job_type,
       case
         when next_retry_at > cortex.now() then 'later'::cortex.entry_state
         when serial_key is not null then 'blocked'
         else 'ready'
       end,
-      -priority, position, created_at, next_retry_at, serial_key, wait_reason = 'worker_lost'
+      -priority, position, created_at, next_retry_at, serial_key, wait_reason = 'worker_lost',
+      cortex.has_own_lane(queue, tenant_id)
     from new_job
     where status = 'RETRY' and id = any (_ran);
     perform pg_notify('cortex', 'ready:' || queue) from new_job
@@ -532,6 +572,13 @@ begin
   if _cancelled then
     perform pg_notify('cortex', 'cancel:' || o.worker_id) from new_job n join old_job o using (id)
       where n.status = 'CANCELLED' and o.worker_id is not null group by o.worker_id;
+  end if;
+
+  if (_ran is not null or _cancelled) and exists (select 1 from cortex.direct_reservation where status = 'ACTIVE') then
+    perform cortex.release_reservations(array(select id from new_job where status <> 'RUNNING'));
+  end if;
+  if _ran is not null and exists (select 1 from cortex.control where max_running is not null) then
+    perform pg_notify('cortex', 'ready:' || queue) from new_job where status <> 'RUNNING' group by queue;
   end if;
 
   insert into cortex.job_history
@@ -546,6 +593,12 @@ begin
     n.updated_at
   from new_job n join old_job o using (id)
   where n.status <> o.status;
+
+  insert into cortex.audit_log (at, tenant_id, actor, action, object_type, object_id, reason)
+  select updated_at, tenant_id, actor, case when status = 'COMPLETED' then 'JOB_COMPLETED' else 'JOB_CANCELLED' end, 'job', id::text,
+    note ->> 'reason'
+  from new_job
+  where (status = 'COMPLETED' or status = 'CANCELLED') and (id = any (_ran) or id = any (_waited)) and queue <> 'cortex';
 
   if _keyed then
     -- Before a chained retry takes some of them: all locks of a transaction in one order.
@@ -608,117 +661,6 @@ create trigger job_deleted after delete on cortex.job
 -- What workers and programs call
 -- ---------------------------------------------------------------------------
 
--- Claims the best entries that are ready and that no other claim has locked, as many as run ids are given.
--- One window of candidates after the other is looked at, until enough of them could be locked or none are left.
-create function cortex.claim(_worker uuid, _actor text, _queues text[], _job_types text[], _run_ids uuid[])
-returns table (
-  job_id uuid, run_id uuid, job_type text, queue text, tenant_id uuid, payload jsonb, attempt int, retry_count int,
-  max_retries int, crash_count int, retry_policy jsonb, timeout_seconds double precision, suspected boolean
-) language plpgsql
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
-as $$
-#variable_conflict use_column
-declare
-  _missing int := cardinality(_run_ids);
-  _taken uuid[] := '{}';
-  _window uuid[];
-  _last_rank int;
-  _last_position bigint;
-  _last_created_at timestamptz;
-  _some_alone boolean := false;
-begin
-  loop
-    select array_agg(c.job_id), (array_agg(c.rank))[_missing], (array_agg(c.position))[_missing],
-        (array_agg(c.created_at))[_missing], _some_alone or bool_or(c.alone)
-      into _window, _last_rank, _last_position, _last_created_at, _some_alone
-    from (
-      select e.job_id, e.rank, e.position, e.created_at, e.alone
-      from unnest(_queues) as q(name)
-      cross join unnest(_job_types) as t(name)
-      cross join lateral (
-        select job_id, rank, position, created_at, alone
-        from cortex.queue_entry
-        where queue = q.name and job_type = t.name and state = 'ready'
-          and (_window is null
-            or (rank, position, created_at, job_id) > (_last_rank, _last_position, _last_created_at, _window[cardinality(_window)]))
-        order by rank, position, created_at, job_id
-        limit _missing
-      ) e
-      order by e.rank, e.position, e.created_at, e.job_id
-      limit _missing
-    ) c;
-    exit when _window is null;
-    if cardinality(_taken) = 0 then
-      -- Held until the claim commits, so that this worker cannot be declared LOST in between. Not before there is something
-      -- to claim: a lock is a write, and every idle worker that is woken would wait for the disk.
-      perform 1 from cortex.worker where id = _worker and status = 'LIVE' for share;
-      exit when not found;
-    end if;
-    _taken := _taken || cortex.lock_entries(_window);
-    exit when cardinality(_window) < _missing;
-    _missing := cardinality(_run_ids) - cardinality(_taken);
-    exit when _missing = 0;
-  end loop;
-  if cardinality(_taken) = 0 then
-    return;
-  end if;
-  if _some_alone then
-    _taken := cortex.without_company(_taken);
-  end if;
-  return query
-    with claimed as (
-      update cortex.job j
-      set status = 'RUNNING',
-        run_id = c.run_id,
-        worker_id = _worker,
-        claimed_together = cardinality(_taken),
-        worker_job_id = null,
-        attempt = j.attempt + 1,
-        next_retry_at = null,
-        wait_reason = null,
-        started_at = coalesce(j.started_at, greatest(cortex.now(), j.updated_at)),
-        updated_at = greatest(cortex.now(), j.updated_at),  -- A claim that waited must not seem older than what it waited for.
-        revision = j.revision + 1,
-        cause = 'claim',
-        actor = _actor,
-        note = null
-      from unnest(_taken, _run_ids[1:cardinality(_taken)]) as c(job_id, run_id)
-      where j.id = c.job_id and (j.status = 'PENDING' or j.status = 'RETRY')
-      returning j.id, j.run_id, j.job_type, j.queue, j.tenant_id, j.payload, j.attempt, j.retry_count, j.max_retries,
-        j.crash_count, j.retry_policy, j.timeout_seconds, j.error, j.priority, j.position, j.created_at
-    )
-    select id, run_id, job_type, queue, tenant_id, payload, attempt, retry_count, max_retries, crash_count, retry_policy,
-      timeout_seconds, coalesce(error ->> 'type' = 'WorkerLost', false)
-    from claimed
-    order by priority desc, position, created_at, id;
-end $$;
-
--- Those of the entries that can be locked, in queue order.
-create function cortex.lock_entries(_window uuid[]) returns uuid[] language plpgsql as $$
-begin
-  return array(
-    select e.job_id
-    from (
-      select c.job_id, c.rank, c.position, c.created_at
-      from unnest(_window) as w(job_id)
-      join cortex.queue_entry c on c.job_id = w.job_id
-      where c.state = 'ready'
-      for update of c skip locked
-    ) e
-    order by e.rank, e.position, e.created_at, e.job_id);
-end $$;
-
--- An entry that must run alone is never taken with others: only it, or only those before it.
-create function cortex.without_company(_taken uuid[]) returns uuid[] language plpgsql as $$
-declare
-  _first_alone int := (
-    select min(t.place) from unnest(_taken) with ordinality as t(job_id, place)
-    join cortex.queue_entry e on e.job_id = t.job_id
-    where e.alone);
-begin
-  return _taken[1:coalesce(greatest(_first_alone - 1, 1), cardinality(_taken))];
-end $$;
-
 -- Applies a batch of transitions out of RUNNING, each fenced by its run id. Returns the ids of those that applied.
 create function cortex.finish(_actor text, _batch jsonb) returns setof uuid language plpgsql
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
@@ -735,6 +677,7 @@ begin
       worker_job_id = case when c.status = 'RETRY' then nextval('cortex.queue_entry_id') end,
       retry_count = c.retry_count,
       crash_count = c.crash_count,
+      cost_cents = j.cost_cents + coalesce(c.cost_cents, 0),
       run_id = null,
       worker_id = null,
       claimed_together = null,
@@ -746,7 +689,7 @@ begin
       note = c.note
     from jsonb_to_recordset(_batch) as c(
       job_id uuid, run_id uuid, status cortex.job_status, output jsonb, error jsonb, error_message text, wait_reason text,
-      delay_seconds double precision, retry_count int, crash_count int, cause text, note jsonb)
+      delay_seconds double precision, retry_count int, crash_count int, cost_cents bigint, cause text, note jsonb)
     where j.id = c.job_id and j.run_id = c.run_id
     returning j.id;
 end $$;
@@ -914,6 +857,8 @@ comment on column cortex.job_run.attempt is 'Its number among the runs of the jo
 comment on column cortex.job_run.worker_id is 'The worker that owns it; null while none does.';
 comment on column cortex.job_run.claimed_together is 'How many jobs were claimed with it; a crash counts against a job only when 1.';
 comment on column cortex.job_run.tenant_id is 'Tenant of the job.';
+comment on column cortex.job_run.queue is 'Queue of the job.';
+comment on column cortex.job_run.job_type is 'Agent of the job.';
 comment on column cortex.job_run.serial_key is 'Serial key of the job.';
 comment on column cortex.job_run.template_id is 'Template that was used.';
 comment on column cortex.job_run.params_snapshot is 'The payload that it ran with.';
@@ -944,21 +889,37 @@ comment on column cortex.queue_entry.job_id is 'Its job.';
 comment on column cortex.queue_entry.tenant_id is 'Tenant of the job.';
 comment on column cortex.queue_entry.queue is 'Its queue.';
 comment on column cortex.queue_entry.job_type is 'Its agent.';
-comment on column cortex.queue_entry.state is 'ready, later (not due yet) or blocked (by its serial key).';
+comment on column cortex.queue_entry.state is 'ready, later (not due yet), blocked (by its serial key) or held (until it is its turn in its group).';
 comment on column cortex.queue_entry.rank is 'The priority, negated, so that everything sorts upwards.';
 comment on column cortex.queue_entry.position is 'Copy of the job''s.';
 comment on column cortex.queue_entry.created_at is 'Copy of the job''s.';
 comment on column cortex.queue_entry.due_at is 'When it is due.';
 comment on column cortex.queue_entry.serial_key is 'Copy of the job''s.';
 comment on column cortex.queue_entry.alone is 'Claim it with no other: it may have killed its worker.';
+comment on column cortex.queue_entry.by_tenant is 'It waits among those of its tenant alone.';
 
 comment on table cortex.audit_log is 'Who did what to which object. Never changed.';
 comment on column cortex.audit_log.seq is 'The order in which entries were written.';
-comment on column cortex.audit_log.id is 'UUIDv7.';
 comment on column cortex.audit_log.at is 'When.';
 comment on column cortex.audit_log.tenant_id is 'Whose object.';
 comment on column cortex.audit_log.actor is 'Who.';
 comment on column cortex.audit_log.action is 'What, in capitals.';
 comment on column cortex.audit_log.object_type is 'Kind of object.';
 comment on column cortex.audit_log.object_id is 'Which one.';
+comment on column cortex.audit_log.reason is 'Why, in the words of whoever did it.';
+comment on column cortex.audit_log.source is 'From where: a program, a host, an address.';
 comment on column cortex.audit_log.details is 'More about it.';
+
+comment on table cortex.control is 'What operators have set for the gate, a queue, an agent or a tenant.';
+comment on column cortex.control.scope is 'gate, queue, agent or tenant.';
+comment on column cortex.control.name is 'Which one; empty for the gate, the id for a tenant.';
+comment on column cortex.control.paused is 'Nothing of it is claimed. For the gate: it is closed.';
+comment on column cortex.control.paused_by is 'Who paused it.';
+comment on column cortex.control.paused_at is 'When.';
+comment on column cortex.control.pause_reason is 'Why.';
+comment on column cortex.control.max_running is 'At most so many of its jobs run at a time.';
+comment on column cortex.control.fair_share is 'The tenants of this queue take turns.';
+comment on column cortex.control.budget_cents is 'What it may cost.';
+comment on column cortex.control.on_exhausted is 'When the budget is spent: refuse new jobs, or pause.';
+comment on column cortex.control.updated_by is 'Who changed it last; code for what an agent declares.';
+comment on column cortex.control.updated_at is 'When.';

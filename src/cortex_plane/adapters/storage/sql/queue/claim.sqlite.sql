@@ -2,13 +2,14 @@
 -- Differs: with one writer there is nothing to lock or skip. Each queue and agent is read through its own part of the index.
 with lane (queue, job_type) as (
   select q.value, t.value from json_each(:queues) q cross join json_each(:job_types) t
+  where (q.value = 'cortex') = (t.value glob 'cortex.*')
 ), candidate (job_id) as (
   select c.value
   from lane
   cross join json_each((
     select json_group_array(job_id) from (
       select e.job_id from cortex.queue_entry e
-      where e.queue = lane.queue and e.job_type = lane.job_type and e.state = 'ready'
+      where e.queue = lane.queue and e.job_type = lane.job_type and e.state = 'ready' and e.by_tenant = 0
       order by e.rank, e.position, e.created_at, e.job_id
       limit json_array_length(:run_ids)))) c
 ), placed as (

@@ -4,7 +4,7 @@ select cortex.settle_serial_keys(array_agg(k.tenant_id), array_agg(k.serial_key)
 from (
   select e.tenant_id, e.serial_key
   from cortex.queue_entry e
-  where e.state = 'blocked' and e.serial_key is not null and e.state <> 'later'
+  where e.state = 'blocked' and e.serial_key is not null and e.state in ('ready', 'blocked')
     and not exists (
       select 1 from cortex.queue_entry r
       where r.tenant_id = e.tenant_id and r.serial_key = e.serial_key and r.state = 'ready')

@@ -128,6 +128,8 @@ create table job_run (
   worker_id text,
   claimed_together integer not null default 1,
   tenant_id text not null,
+  queue text not null,
+  job_type text not null,
   serial_key text,
   template_id text,
   params_snapshot text not null,
@@ -170,30 +172,57 @@ create table queue_entry (
   tenant_id text not null,
   queue text not null,
   job_type text not null,
-  state text not null check (state in ('ready', 'later', 'blocked')),
+  state text not null check (state in ('ready', 'later', 'blocked', 'held')),
   rank integer not null,
   position integer not null,
   created_at integer not null,
   due_at integer not null,
   serial_key text,
-  alone integer not null default 0
+  alone integer not null default 0,
+  by_tenant integer not null default 0
 ) strict, without rowid;
-create index queue_entry_ready on queue_entry (queue, job_type, rank, position, created_at, job_id) where state = 'ready';
+create index queue_entry_ready on queue_entry (queue, job_type, rank, position, created_at, job_id)
+  where state = 'ready' and by_tenant = 0;
+-- Only tenants that are steered one by one, and queues that share fairly, have lanes of their own.
+create index queue_entry_ready_by_tenant on queue_entry (queue, job_type, tenant_id, rank, position, created_at, job_id)
+  where state = 'ready' and by_tenant = 1;
 create index queue_entry_later on queue_entry (due_at) where state = 'later';
 create index queue_entry_of_key on queue_entry (tenant_id, serial_key, rank, position, created_at, job_id)
-  where serial_key is not null and state <> 'later';
+  where serial_key is not null and state in ('ready', 'blocked');
 create unique index queue_entry_one_ready_for_each_key on queue_entry (tenant_id, serial_key)
   where serial_key is not null and state = 'ready';
 
+-- What operators have set for the gate, a queue, an agent or a tenant. No row: nothing is set.
+create table control (
+  scope text not null check (scope in ('gate', 'queue', 'agent', 'tenant')),
+  name text not null,
+  paused integer not null default 0 check (paused in (0, 1)),
+  paused_by text,
+  paused_at integer,
+  pause_reason text,
+  max_running integer check (max_running > 0),
+  fair_share integer not null default 0 check (fair_share in (0, 1)),
+  budget_cents integer check (budget_cents >= 0),
+  on_exhausted text check (on_exhausted in ('refuse', 'pause')),
+  updated_by text,
+  updated_at integer not null,
+  primary key (scope, name),
+  constraint paused_at_exactly_when_paused check (paused = (paused_at is not null)),
+  constraint only_queues_share check (not fair_share or scope = 'queue'),
+  constraint only_agents_and_tenants_have_budgets check (budget_cents is null or scope in ('agent', 'tenant')),
+  constraint a_budget_says_what_happens check ((budget_cents is null) = (on_exhausted is null))
+) strict, without rowid;
+
 create table audit_log (
   seq integer primary key,
-  id text not null unique,
   at integer not null,
   tenant_id text,
   actor text,
   action text not null,
   object_type text not null,
   object_id text not null,
+  reason text,
+  source text,
   details text
 ) strict;
 create index audit_log_of_object on audit_log (object_id);
@@ -234,7 +263,7 @@ begin
   select raise(abort, 'Rows of job_history are never changed or deleted.');
 end;
 create trigger audit_no_replace before insert on audit_log
-when exists (select 1 from audit_log where id = new.id or seq = new.seq)
+when exists (select 1 from audit_log where seq = new.seq)
 begin
   select raise(abort, 'Rows of audit_log are never changed or deleted.');
 end;
@@ -354,7 +383,7 @@ begin
   update queue_entry set state = 'ready'
   where job_id = (
       select job_id from queue_entry
-      where tenant_id = new.tenant_id and serial_key = new.serial_key and state <> 'later'
+      where tenant_id = new.tenant_id and serial_key = new.serial_key and state in ('ready', 'blocked')
       order by rank, position, created_at, job_id limit 1)
     and not exists (
       select 1 from job_run
@@ -388,7 +417,7 @@ begin
   update counter set value = max(value + 1, coalesce(new.worker_job_id, 0)) where name = 'queue_entry';
 
   insert into queue_entry
-    (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key)
+    (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, by_tenant)
   values (
     coalesce(new.worker_job_id, (select value from counter where name = 'queue_entry')),
     new.id, new.tenant_id, new.queue, new.job_type,
@@ -397,7 +426,11 @@ begin
       when new.serial_key is not null then 'blocked'
       else 'ready'
     end,
-    -new.priority, new.position, new.created_at, coalesce(new.run_at, new.created_at), new.serial_key);
+    -new.priority, new.position, new.created_at, coalesce(new.run_at, new.created_at), new.serial_key,
+    new.queue <> 'cortex' and exists (
+      select 1 from control
+      where (scope = 'tenant' and name = new.tenant_id and (paused or max_running is not null))
+        or (scope = 'queue' and name = new.queue and fair_share)));
 end;
 
 create trigger job_changed after update of status on job
@@ -439,9 +472,10 @@ create trigger job_started after update of status on job
 when new.status = 'RUNNING' and old.status <> 'RUNNING'
 begin
   insert into job_run
-    (id, job_id, attempt, worker_id, claimed_together, tenant_id, serial_key, template_id, params_snapshot, started_at)
-  values (new.run_id, new.id, new.attempt, new.worker_id, coalesce(new.claimed_together, 1), new.tenant_id, new.serial_key,
-    new.template_id, new.payload, new.updated_at);
+    (id, job_id, attempt, worker_id, claimed_together, tenant_id, queue, job_type, serial_key, template_id, params_snapshot,
+     started_at)
+  values (new.run_id, new.id, new.attempt, new.worker_id, coalesce(new.claimed_together, 1), new.tenant_id, new.queue, new.job_type,
+    new.serial_key, new.template_id, new.payload, new.updated_at);
   delete from queue_entry where job_id = new.id;
 end;
 
@@ -478,7 +512,7 @@ begin
   update counter set value = value + 1 where name = 'queue_entry';
   update job set worker_job_id = (select value from counter where name = 'queue_entry') where id = new.id;
   insert into queue_entry
-    (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, alone)
+    (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, alone, by_tenant)
   values (
     (select value from counter where name = 'queue_entry'),
     new.id, new.tenant_id, new.queue, new.job_type,
@@ -487,16 +521,27 @@ begin
       when new.serial_key is not null then 'blocked'
       else 'ready'
     end,
-    -new.priority, new.position, new.created_at, new.next_retry_at, new.serial_key, new.wait_reason = 'worker_lost');
+    -new.priority, new.position, new.created_at, new.next_retry_at, new.serial_key, new.wait_reason = 'worker_lost',
+    new.queue <> 'cortex' and exists (
+      select 1 from control
+      where (scope = 'tenant' and name = new.tenant_id and (paused or max_running is not null))
+        or (scope = 'queue' and name = new.queue and fair_share)));
+end;
+
+create trigger job_audited after update of status on job
+when (new.status = 'COMPLETED' or new.status = 'CANCELLED') and new.status <> old.status and new.queue <> 'cortex'
+begin
+  insert into audit_log (at, tenant_id, actor, action, object_type, object_id, reason)
+  values (new.updated_at, new.tenant_id, iif(new.revision = old.revision, null, new.actor),
+    iif(new.status = 'COMPLETED', 'JOB_COMPLETED', 'JOB_CANCELLED'), 'job', new.id,
+    iif(new.revision = old.revision, null, new.note ->> 'reason'));
 end;
 
 create trigger job_exhausted after update of status on job
 when new.status = 'FAILED' and old.status <> 'FAILED' and new.revision <> old.revision and json_extract(new.note, '$.exhausted')
 begin
-  insert into audit_log (id, at, tenant_id, actor, action, object_type, object_id, details)
-  values (printf('%08x-%04x-4%03x-%04x-%012x', random() & 0xffffffff, random() & 0xffff, random() & 0xfff,
-      (random() & 0x3fff) | 0x8000, random() & 0xffffffffffff),
-    new.updated_at, new.tenant_id, new.actor, 'JOB_EXHAUSTED_RETRIES', 'job', new.id,
+  insert into audit_log (at, tenant_id, actor, action, object_type, object_id, details)
+  values (new.updated_at, new.tenant_id, new.actor, 'JOB_EXHAUSTED_RETRIES', 'job', new.id,
     json_object('job_type', new.job_type, 'retry_count', new.retry_count, 'error_message', new.error_message));
 end;
 

@@ -1,0 +1,120 @@
+"""`cortex tenants`: who owns jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.planes import existing_plane, me
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from cortex_plane.core.tenants import TenantOverview
+
+TenantName = Annotated[str, Parameter(name="NAME", help="The tenant's name.")]
+
+
+async def add(
+    name: TenantName,
+    /,
+    *,
+    reason: Annotated[str | None, Parameter(metavar="TEXT", help="Why; it is kept in the audit log.")] = None,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> int:
+    """Add a tenant.
+
+    Jobs are submitted for it with --tenant NAME. A tenant keeps its name, and is never deleted.
+
+    Try:
+        cortex tenants add acme
+    """
+    from cortex_plane.adapters.cli.output import print_json
+    from cortex_plane.adapters.system import new_id
+    from cortex_plane.operations.add_tenant import add_tenant
+
+    async with existing_plane(database_url) as plane:
+        tenant_id = await add_tenant(await plane.store, new_id, name, actor=me(), reason=reason)
+    if as_json:
+        print_json({"id": tenant_id, "name": name})
+    else:
+        print(f"Added tenant {name}, {tenant_id}")
+    return 0
+
+
+async def list_tenants(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+    """List tenants, by name.
+
+    Try:
+        cortex tenants list
+    """
+    from cortex_plane.adapters.cli.output import console, one_line_each, print_json, words
+    from cortex_plane.adapters.cli.times import stamp
+
+    async with existing_plane(database_url) as plane:
+        tenants = await (await plane.store).tenants.list()
+    if as_json:
+        print_json({"tenants": tenants})
+        return 0
+    rows = [
+        [words(tenant.name), words(tenant.id), words(stamp(tenant.created_at) if tenant.created_at.year > 1970 else "")]
+        for tenant in tenants
+    ]
+    console().print(one_line_each(["NAME", "ID", "ADDED"], rows))
+    return 0
+
+
+async def show(name: TenantName, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+    """Show one tenant: what runs and waits, what it has cost, what is set for it.
+
+    Try:
+        cortex tenants show acme
+    """
+    from cortex_plane.adapters.cli.output import console, facts, heading, indented, print_json, table, words
+    from cortex_plane.operations.show_tenant import show_tenant
+
+    async with existing_plane(database_url) as plane:
+        shown = await show_tenant(await plane.store, name)
+    if as_json:
+        print_json({**_document(shown), "spent_cents": shown.spent_cents})
+        return 0
+    say = console()
+    say.print(heading(f"Tenant {shown.tenant.name}"))
+    say.print(indented(facts(_facts(shown))))
+    if shown.costs:
+        say.print()
+        say.print(heading("Costs"))
+        rows = [[words(f"{total.cents:,}"), words(total.job_type)] for total in shown.costs]
+        say.print(indented(table(["CENTS", "AGENT"], rows, right=[0])))
+    return 0
+
+
+def _document(shown: TenantOverview) -> dict[str, object]:
+    return {
+        "tenant": shown.tenant,
+        "running": shown.running,
+        "waiting": dict(shown.waiting),
+        "costs": list(shown.costs),
+        "control": shown.control,
+    }
+
+
+def _facts(shown: TenantOverview) -> Iterator[tuple[str, RenderableType | None]]:
+    from cortex_plane.adapters.cli.output import words
+
+    control = shown.control
+    waiting = ", ".join(f"{count} {state}" for state, count in sorted(shown.waiting.items()))
+    yield "id", words(shown.tenant.id)
+    yield "running", words(shown.running)
+    yield "waiting", words(waiting or "0")
+    yield "spent", words(f"{shown.spent_cents:,} cents")
+    if control.budget_cents is not None:
+        yield "budget", words(f"{control.budget_cents:,} cents, then {control.on_exhausted}")
+    if control.max_running is not None:
+        yield "limit", words(f"{control.max_running} at a time")
+    if control.paused:
+        yield "paused", words(f"by {control.paused_by or 'somebody'}: {control.pause_reason or 'no reason given'}", "yellow")

@@ -1,0 +1,3 @@
+-- Nothing: any commit wakes every worker.
+-- Differs: PostgreSQL has to say so.
+select 1 where false;

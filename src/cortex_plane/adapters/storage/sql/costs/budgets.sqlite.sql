@@ -1,0 +1,11 @@
+-- Every budget, with what is spent of it.
+-- Differs: PostgreSQL adds up in a function, and a tenant's id is text in a control but not elsewhere.
+select c.scope, c.name, c.budget_cents, c.on_exhausted, c.paused,
+  case c.scope when 'tenant' then (select name from cortex.tenant where id = c.name) else c.name end as label,
+  coalesce(case c.scope
+    when 'agent' then (select sum(cents) from cortex.cost_total where job_type = c.name)
+    when 'tenant' then (select sum(cents) from cortex.cost_total where tenant_id = c.name)
+  end, 0) as spent_cents
+from cortex.control c
+where c.budget_cents is not null
+order by c.scope, label;

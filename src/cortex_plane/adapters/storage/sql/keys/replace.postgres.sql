@@ -1,0 +1,25 @@
+-- Cancels a job that another with its key replaces. No row means that it no longer waits for its first run.
+-- Differs: the queue entry is locked first, as a claim does, or the two would deadlock.
+with entry as materialized (
+  select 1 from cortex.queue_entry where job_id = cast(:id as uuid) for update
+)
+update cortex.job
+set status = 'CANCELLED',
+  run_id = null,
+  worker_id = null,
+  claimed_together = null,
+  next_retry_at = null,
+  wait_reason = null,
+  approval_token = null,
+  approval_expires_at = null,
+  worker_job_id = null,
+  cause = 'replace',
+  revision = revision + 1,
+  updated_at = greatest(:now, updated_at),
+  finished_at = greatest(:now, updated_at),
+  actor = cast(:actor as text),
+  note = cast(:note as jsonb)
+where id = cast(:id as uuid)
+  and status = 'PENDING'
+  and (select count(*) from entry) >= 0
+returning id;

@@ -1,0 +1,6 @@
+-- Gives a waiting job its place. No row means that it no longer waits.
+-- Differs: PostgreSQL wants to be told the types.
+update cortex.job
+set priority = :priority, position = :position, updated_at = max(:now, updated_at)
+where id = :id and status in ('PENDING', 'RETRY')
+returning id;

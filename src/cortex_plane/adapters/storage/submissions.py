@@ -1,0 +1,36 @@
+"""Jobs to be stored, as the one document that both stores take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cortex_plane.core.jobs import NewJob
+from cortex_plane.ports.json_text import dumps, embedded
+
+
+def submission(jobs: Sequence[NewJob]) -> str:
+    return dumps([as_json(job) for job in jobs])
+
+
+def as_json(job: NewJob) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "tenant_id": job.tenant_id,
+        "agent_id": job.agent_id,
+        "job_type": job.job_type,
+        "queue": job.queue,
+        "payload": embedded(job.payload),
+        "priority": job.priority,
+        "max_retries": job.max_retries,
+        "retry_policy": job.retry_policy.to_json() if job.retry_policy else None,
+        "run_at": job.run_at,
+        "delay_seconds": job.delay_seconds,
+        "timeout_seconds": job.timeout_seconds,
+        "job_key": job.job_key,
+        "serial_key": job.serial_key,
+        "tags": list(job.tags),
+        "created_by": job.created_by,
+        "template_id": job.template_id,
+        "group_id": job.group_id,
+    }

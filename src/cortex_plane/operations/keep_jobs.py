@@ -1,0 +1,56 @@
+"""Adds and removes the rules that say how long finished jobs are kept."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from cortex_plane.core.audit import AuditEntry
+from cortex_plane.core.errors import AmbiguousRule, RuleExists, RuleNotFound
+from cortex_plane.core.retention import RetentionRule, RuleId, check_keep, check_status
+from cortex_plane.core.states import JobStatus
+from cortex_plane.operations.directory import Directory
+from cortex_plane.ports.clock import NewId
+from cortex_plane.ports.store import Store
+
+
+async def add_rule(
+    store: Store,
+    directory: Directory,
+    new_id: NewId,
+    keep: float | timedelta,
+    *,
+    tenant: str | None = None,
+    agent: str | None = None,
+    status: JobStatus | str | None = None,
+    actor: str | None = None,
+    reason: str | None = None,
+) -> RetentionRule:
+    """Jobs are deleted so long after their end. What is left out holds for all; the most specific rule wins."""
+    rule = RetentionRule(
+        id=RuleId(new_id()),
+        keep_seconds=check_keep(keep),
+        tenant_id=None if tenant is None else await directory.tenant(tenant),
+        job_type=None if agent is None else (await directory.agent(agent)).job_type,
+        status=check_status(status),
+        tenant=tenant,
+        created_by=actor,
+    )
+    if not await store.retention.add(rule, _entry("RETENTION_RULE_ADDED", rule, actor, reason)):
+        raise RuleExists
+    return rule
+
+
+async def remove_rule(store: Store, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> RetentionRule:
+    """By its id, or by the first part of one."""
+    prefix = id_or_prefix.strip().lower()
+    found = [rule for rule in await store.retention.list() if prefix and rule.id.startswith(prefix)]
+    if len(found) > 1:
+        raise AmbiguousRule(prefix, [rule.id for rule in found])
+    if not found or not await store.retention.remove(found[0].id, _entry("RETENTION_RULE_REMOVED", found[0], actor, reason)):
+        raise RuleNotFound(id_or_prefix)
+    return found[0]
+
+
+def _entry(action: str, rule: RetentionRule, actor: str | None, reason: str | None) -> AuditEntry:
+    details = {"keep_seconds": rule.keep_seconds, "job_type": rule.job_type, "status": rule.status}
+    return AuditEntry(action, "retention_rule", rule.id, actor, reason, tenant_id=rule.tenant_id, details=details)

@@ -1,0 +1,15 @@
+"""The plane's own agents, which every worker has: they do in jobs of their own what must not be lost or done in a hurry."""
+
+from __future__ import annotations
+
+from cortex_plane.ports.clock import Clock, NewId
+from cortex_plane.ports.http import Http
+from cortex_plane.ports.store import Store
+from cortex_plane.runtime.agents import AgentCode
+from cortex_plane.runtime.groups import group_agent
+from cortex_plane.runtime.webhooks import webhook_agent
+
+
+def built_in_agents(store: Store, new_id: NewId, clock: Clock, http: Http) -> dict[str, AgentCode]:
+    codes = (group_agent(store, new_id), webhook_agent(store, http, clock))
+    return {code.job_type: code for code in codes}

@@ -1,0 +1,89 @@
+"""Templates: one for each tenant and name, with a version that counts changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cortex_plane.adapters.system import new_id
+from cortex_plane.core.jobs import DEFAULT_TENANT_ID, TenantId
+from cortex_plane.core.retry import Backoff, RetryPolicy
+from cortex_plane.core.templates import NewTemplate, TemplateId
+from tests.contract.support import Scene
+
+pytestmark = pytest.mark.anyio
+
+OTHER = TenantId("00000000-0000-7000-8000-00000000000a")
+
+
+def template(**fields: Any) -> NewTemplate:
+    values: dict[str, Any] = {"id": TemplateId(new_id()), "tenant_id": DEFAULT_TENANT_ID, "name": "nightly", **fields}
+    return NewTemplate(**{"job_type": "echo", "params": '{"word":"a"}', **values})
+
+
+FULL = {
+    "queue": "side",
+    "priority": 3,
+    "max_retries": 5,
+    "retry_policy": RetryPolicy("chain", 4, Backoff(base_seconds=7)),
+    "timeout_seconds": 2.5,
+    "tags": ("x", "y"),
+    "created_by": "ada",
+}
+
+
+async def test_a_template_is_kept_as_it_was_saved(scene: Scene) -> None:
+    new = template(**FULL)
+
+    saved = await scene.store.templates.put(new, "ada")
+
+    assert saved == await scene.store.templates.get(DEFAULT_TENANT_ID, "nightly")
+    assert (saved.id, saved.version, saved.params, saved.tags) == (new.id, 1, {"word": "a"}, ["x", "y"])
+    same = ("name", "job_type", "queue", "priority", "max_retries", "retry_policy", "timeout_seconds", "created_by")
+    assert {field: getattr(saved, field) for field in same} == {field: getattr(new, field) for field in same}
+    assert saved.created_at == saved.updated_at == scene.now
+
+
+@pytest.mark.parametrize("change", [{"params": "{}"}, {"queue": None}, {"tags": ()}, {"retry_policy": None}, {"max_retries": 6}])
+async def test_a_change_counts_the_version_up_and_keeps_the_rest(scene: Scene, change: dict[str, Any]) -> None:
+    first = await scene.store.templates.put(template(**FULL), "ada")
+    await scene.clock.advance(minutes=1)
+
+    second = await scene.store.templates.put(template(**{**FULL, **change, "created_by": "bob"}), "bob")
+
+    assert (second.id, second.version, second.created_by) == (first.id, 2, "ada")
+    assert (second.created_at, second.updated_at) == (first.created_at, scene.now)
+
+
+@pytest.mark.parametrize("fields", [{}, FULL])
+async def test_saving_the_same_again_changes_nothing(scene: Scene, fields: dict[str, Any]) -> None:
+    first = await scene.store.templates.put(template(**fields), "ada")
+    await scene.clock.advance(minutes=1)
+
+    assert await scene.store.templates.put(template(**fields), "ada") == first
+    assert [record.entry.action for record in await scene.store.audit.list(first.id)] == ["TEMPLATE_SAVED"]
+
+
+async def test_names_are_a_tenants_own(scene: Scene) -> None:
+    await scene.store.tenants.add(OTHER, "other")
+    ours = await scene.store.templates.put(template(), None)
+    theirs = await scene.store.templates.put(template(tenant_id=OTHER, params="{}"), None)
+    await scene.store.templates.put(template(name="daily"), None)
+
+    assert ours.id != theirs.id
+    assert [one.name for one in await scene.store.templates.list(DEFAULT_TENANT_ID)] == ["daily", "nightly"]
+    assert await scene.store.templates.list(OTHER) == [theirs]
+
+
+async def test_a_removed_template_is_gone_and_its_name_is_free(scene: Scene) -> None:
+    first = await scene.store.templates.put(template(), None)
+
+    assert await scene.store.templates.remove(DEFAULT_TENANT_ID, "nightly", "ada")
+    assert not await scene.store.templates.remove(DEFAULT_TENANT_ID, "nightly", "ada")
+    assert await scene.store.templates.get(DEFAULT_TENANT_ID, "nightly") is None
+    again = await scene.store.templates.put(template(), None)
+
+    assert (again.version, again.id == first.id) == (1, False)
+    records = [(record.entry.action, record.entry.actor) for record in await scene.store.audit.list(first.id)]
+    assert records == [("TEMPLATE_SAVED", None), ("TEMPLATE_REMOVED", "ada")]

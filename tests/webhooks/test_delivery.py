@@ -1,0 +1,224 @@
+"""What is sent, and what becomes of a delivery that does not succeed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cortex_plane.adapters.system import new_id
+from cortex_plane.core.jobs import Job
+from cortex_plane.core.outcomes import Done
+from cortex_plane.core.states import JobStatus
+from cortex_plane.operations.redeliver_webhook import redeliver_webhook
+from cortex_plane.operations.remove_endpoint import remove_endpoint
+from cortex_plane.operations.switch_endpoint import disable_endpoint, enable_endpoint
+from tests.contract.support import Raw
+from tests.webhooks.conftest import Post
+from tests.webhooks.receiver import HANG, HANG_UP, Receiver, answer
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+async def only(post: Post) -> Job:
+    [delivery] = await post.deliveries()
+    return delivery
+
+
+async def test_a_message_is_signed_and_names_its_event(post: Post, inbox: Receiver) -> None:
+    await post.listen(inbox.url, secret=SECRET)
+    job_id = await post.ended()
+    await post.deliver()
+
+    [message] = inbox.messages
+    assert message.path == "/hooks?key=1"
+    assert message.is_signed_with(SECRET)
+    assert message.id == f"evt_{job_id.replace('-', '')}"
+    assert int(message.headers["webhook-timestamp"]) == int(post.now.timestamp())
+    assert message.event == (await only(post)).payload["event"]
+    delivery = await only(post)
+    assert (delivery.status, delivery.output) == (JobStatus.COMPLETED, {"delivered": True, "status": 204})
+
+
+async def test_a_secret_that_was_made_here_signs_too(post: Post, inbox: Receiver) -> None:
+    added = await post.listen(inbox.url)
+    await post.ended(Done('{"text": "Grüße"}'))
+    await post.deliver()
+
+    assert added.secret is not None
+    assert inbox.messages[0].is_signed_with(added.secret)
+    assert not inbox.messages[0].is_signed_with(SECRET)
+
+
+async def test_after_a_failure_the_same_message_comes_again_under_the_same_id(post: Post, inbox: Receiver) -> None:
+    inbox.answers.append(answer("500 Internal Server Error", b"database\nis \x1b[31maway"))
+    await post.listen(inbox.url, secret=SECRET)
+    await post.ended()
+    await post.deliver()
+
+    waiting = await only(post)
+    assert waiting.status is JobStatus.RETRY
+    assert waiting.error["message"] == "The receiver answered 500: database is [31maway."
+
+    await post.clock.advance(hours=6)
+    await post.deliver()
+
+    first, second = inbox.messages
+    assert (await only(post)).status is JobStatus.COMPLETED
+    assert (first.id, first.body) == (second.id, second.body)
+    assert int(second.headers["webhook-timestamp"]) - int(first.headers["webhook-timestamp"]) == 6 * 3600
+    assert second.is_signed_with(SECRET)
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (HANG, "127.0.0.1 did not answer within 0.2 s."),
+        (HANG_UP, "127.0.0.1 gave no answer: Server disconnected without sending a response."),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort", "127.0.0.1 gave no answer: peer closed connection"),
+        (b"220 smtp.example.com ESMTP\r\n\r\n", "127.0.0.1 gave no answer: illegal status line"),
+        (answer("404 Not Found"), "The receiver answered 404."),
+        (
+            answer("302 Found", location="http://elsewhere.example.com/"),
+            "The receiver answered 302, a redirect to http://elsewhere.example.com/. Redirects are not followed",
+        ),
+    ],
+    ids=["hang", "hang up", "cut short", "not http", "404", "redirect"],
+)
+async def test_what_is_not_a_plain_yes_is_tried_again(post: Post, inbox: Receiver, reply: bytes, message: str) -> None:
+    from cortex_plane.adapters.http_client import HttpxClient
+    from cortex_plane.runtime.webhooks import webhook_agent
+
+    post.code = webhook_agent(post.store, HttpxClient(), post.clock, timeout_seconds=0.2 if reply == HANG else 5.0)
+    inbox.answers.append(reply)
+    await post.listen(inbox.url)
+    await post.ended()
+    await post.deliver()
+
+    waiting = await only(post)
+    assert (waiting.status, waiting.retry_count) == (JobStatus.RETRY, 1)
+    assert waiting.error["message"].startswith(message)
+    assert len(inbox.messages) == 1
+
+
+async def test_nobody_there_is_tried_again(post: Post) -> None:
+    async with asyncio.timeout(20):
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        server.close()
+    await post.listen(f"http://127.0.0.1:{port}/")
+    await post.ended()
+    await post.deliver()
+
+    waiting = await only(post)
+    assert waiting.status is JobStatus.RETRY
+    assert waiting.error["message"].startswith("127.0.0.1 cannot be reached")
+
+
+async def test_an_endless_answer_is_read_no_further_than_needed(post: Post, inbox: Receiver) -> None:
+    size = 50 * 1024 * 1024
+    inbox.answers.append(answer("200 OK", b"x" * size))
+    await post.listen(inbox.url)
+    await post.ended()
+    await post.deliver()
+
+    assert (await only(post)).status is JobStatus.COMPLETED
+    assert inbox.sent_bytes < size
+
+
+async def test_gone_disables_the_endpoint_for_good(post: Post, inbox: Receiver) -> None:
+    inbox.answers.append(answer("410 Gone"))
+    endpoint = (await post.listen(inbox.url)).endpoint
+    await post.ended()
+    await post.deliver()
+    await post.ended()
+    await post.deliver()
+
+    [after] = await post.store.webhooks.list()
+    assert (after.enabled, after.disabled_reason, after.disabled_at) == (False, "It answered 410 Gone.", post.now)
+    delivery = await only(post)
+    assert (delivery.status, delivery.retry_count) == (JobStatus.FAILED, 0)
+    assert delivery.error_message == "The receiver answered 410 Gone: it wants no more messages. The endpoint was disabled."
+    assert len(inbox.messages) == 1
+    [record] = [one for one in await post.store.audit.list(endpoint.id) if one.entry.action == "WEBHOOK_DISABLED"]
+    assert (record.entry.actor, record.entry.tenant_id) == ("cortex.webhook", endpoint.tenant_id)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1.nip.invalid", "localtest"])
+async def test_a_name_that_cannot_be_looked_up_is_tried_again(post: Post, host: str) -> None:
+    await post.listen(f"http://{host}/", allow_private=False)
+    await post.ended()
+    await post.deliver()
+
+    waiting = await only(post)
+    assert waiting.status is JobStatus.RETRY
+    assert waiting.error["message"].startswith(f"{host} could not be looked up")
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f.0.0.1", "127.1", "[::ffff:7f00:1]"])
+async def test_a_private_address_is_refused_however_it_is_written(post: Post, inbox: Receiver, raw: Raw, host: str) -> None:
+    """The check at the door sees only plain addresses; what a name leads to is seen when it is looked up."""
+    await post.listen(f"http://{host}:{inbox.port}/")
+    await raw("update cortex.webhook_endpoint set allow_private = false")
+    await post.ended()
+    await post.deliver()
+
+    delivery = await only(post)
+    assert (delivery.status, delivery.retry_count) == (JobStatus.FAILED, 0)
+    assert "which is not a public address. Add the endpoint anew with allow_private" in str(delivery.error_message)
+    assert inbox.messages == []
+
+
+async def test_a_delivery_to_an_endpoint_that_was_removed_is_dropped(post: Post, inbox: Receiver) -> None:
+    endpoint = (await post.listen(inbox.url)).endpoint
+    await post.ended()
+    await remove_endpoint(post.store, endpoint.id)
+    await post.deliver()
+
+    delivery = await only(post)
+    assert (delivery.status, inbox.messages) == (JobStatus.COMPLETED, [])
+    assert delivery.output == {"delivered": False, "reason": "the endpoint was removed"}
+
+
+async def test_a_delivery_to_a_disabled_endpoint_can_be_sent_later(post: Post, inbox: Receiver) -> None:
+    endpoint = (await post.listen(inbox.url)).endpoint
+    await post.ended()
+    await disable_endpoint(post.store, endpoint.id)
+    await post.deliver()
+    failed = await only(post)
+    assert (failed.status, failed.retry_count) == (JobStatus.FAILED, 0)
+    assert f"cortex webhooks redeliver {failed.id}" in str(failed.error_message)
+
+    await enable_endpoint(post.store, endpoint.id)
+    await redeliver_webhook(post.store, new_id, failed.id)
+    await post.deliver()
+
+    assert [message.id for message in inbox.messages] == [failed.payload["event_id"]]
+
+
+async def test_what_fails_for_good_is_a_dead_letter_until_it_is_sent_again(post: Post, inbox: Receiver) -> None:
+    inbox.answers.extend([answer("503 Busy", b"busy")] * 9)
+    endpoint = (await post.listen(inbox.url)).endpoint
+    await post.ended()
+    for _ in range(9):
+        assert await post.store.webhooks.dead_letters() == []
+        await post.deliver()
+        await post.clock.advance(hours=6)
+
+    [dead] = await post.store.webhooks.dead_letters()
+    delivery = await only(post)
+    assert (dead.job_id, dead.endpoint_id, dead.url) == (delivery.id, endpoint.id, inbox.url)
+    assert (dead.event_type, dead.event_id, dead.attempts) == ("job.completed", delivery.payload["event_id"], 9)
+    assert (dead.error_message, dead.failed_at) == ("The receiver answered 503: busy.", delivery.finished_at)
+    assert await post.store.webhooks.dead_letters(before=dead.job_id) == []
+    assert await post.store.webhooks.dead_letters(endpoint.tenant_id) == [dead]
+    assert await post.store.webhooks.dead_letters(type(endpoint.tenant_id)(new_id())) == []
+
+    again = await redeliver_webhook(post.store, new_id, dead.job_id, actor="ada")
+    await post.deliver()
+
+    assert await post.store.webhooks.dead_letters() == []
+    assert (await post.job(again)).status is JobStatus.COMPLETED
+    assert len({message.id for message in inbox.messages}) == 1
