@@ -188,6 +188,11 @@ class Plane(Steering):
     async def history(self, job_id: str) -> list[HistoryEntry]:
         return await (await self._open_here()).store.jobs.history(JobId(job_id))
 
+    async def chain(self, id_or_prefix: str) -> list[JobSummary]:
+        """The retry chain that a job belongs to, from the first job to the last."""
+        store = (await self._open_here()).store
+        return await store.jobs.chain(await find_job_id(store, id_or_prefix))
+
     async def runs(self, job_id: str) -> list[Run]:
         return await (await self._open_here()).store.jobs.runs(JobId(job_id))
 

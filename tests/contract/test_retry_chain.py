@@ -17,6 +17,8 @@ from tests.contract.support import BOOM, FATAL, Raw, Refused, Scene
 
 pytestmark = pytest.mark.anyio
 
+CHAIN = RetryPolicy("chain", 2, Backoff(jitter=False))
+
 
 @pytest.mark.parametrize("status", sorted(TERMINAL))
 async def test_a_finished_job_is_retried_as_a_linked_job_with_all_its_retries(scene: Scene, raw: Raw, status: JobStatus) -> None:
@@ -113,3 +115,18 @@ async def test_the_database_itself_refuses_a_second_successor(scene: Scene, raw:
 
     with pytest.raises(Refused):
         await raw(f"update cortex.job set retry_of = '{job_id}' where id = '{other}'")
+
+
+async def test_a_chain_is_found_from_any_of_its_jobs(scene: Scene) -> None:
+    jobs = [await scene.submit(max_retries=2)]
+    for _ in range(2):
+        [claimed] = await scene.claim(await scene.worker())
+        await scene.finish(claimed, BOOM, CHAIN)
+        jobs.append((await scene.job(jobs[-1])).retried_as or JobId(""))
+        await scene.clock.advance(hours=1)
+        await scene.store.queue.promote_due(10)
+
+    chains = [[link.id for link in await scene.store.jobs.chain(job)] for job in jobs]
+    assert chains == [jobs] * 3
+    alone = await scene.submit()
+    assert [link.id for link in await scene.store.jobs.chain(alone)] == [alone]

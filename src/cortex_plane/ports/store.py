@@ -60,6 +60,9 @@ class Jobs(Protocol):
     async def chain_end(self, job_id: JobId) -> tuple[JobId, JobStatus] | None:
         """The last retry of a job, or the job itself."""
 
+    async def chain(self, job_id: JobId) -> list[JobSummary]:
+        """The retry chain that a job belongs to, from the first job to the last; the job alone if there is no other."""
+
     async def history(self, job_id: JobId) -> list[HistoryEntry]: ...
 
     async def runs(self, job_id: JobId) -> list[Run]: ...

@@ -9,7 +9,7 @@ from cortex_plane.ports.store import Store
 REST_SECONDS = 1.0
 # A crowd of entries is sealed bit by bit: the jobs that made them go first.
 MOST_AT_ONCE = 500
-SHORT_REST_SECONDS = 0.25
+SHORT_REST_SECONDS = 0.5
 
 
 class Sealer:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from cortex_plane.adapters.cli.stories import Story
-    from cortex_plane.core.jobs import Job, JobSummary, Run
+    from cortex_plane.core.jobs import Job, JobId, JobSummary, Run
 
 WAITS = {
     WaitReason.RETRY: "waits for its next try",
@@ -64,18 +64,18 @@ def _remark(job: JobSummary) -> Text:
     return words(WAITS[job.wait_reason] if job.wait_reason else "", "dim")
 
 
-def print_job(job: Job, story: Story, now: datetime) -> None:
+def print_job(job: Job, story: Story, now: datetime, chain: Sequence[JobSummary] = ()) -> None:
     say = console()
     say.print(heading(f"Job {job.id}"), status(job.status))
     say.print(indented(facts(_facts(job, story.runs, now))))
-    for name, parts in _sections(job, story):
+    for name, parts in _sections(job, story, chain):
         say.print()
         say.print(heading(name))
         for part in parts:
             say.print(indented(part))
 
 
-def _sections(job: Job, story: Story) -> Iterator[tuple[str, list[RenderableType]]]:
+def _sections(job: Job, story: Story, chain: Sequence[JobSummary]) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Payload", [document(job.payload)]
     if job.output is not None:
         yield "Output", [document(job.output)]
@@ -83,6 +83,8 @@ def _sections(job: Job, story: Story) -> Iterator[tuple[str, list[RenderableType
         yield "Error", _error(job.error)
     if story.runs:
         yield "Runs", [_run_table(story.runs)]
+    if len(chain) > 1:
+        yield f"Retry chain, {sum(link.attempt for link in chain)} attempts in all", [_chain_table(chain, job.id)]
     yield "History", [_history_table(story)]
 
 
@@ -128,6 +130,15 @@ def _agent_frames(trace: str) -> str:
     """The frames of the agent's own code. All of them are in the --json document."""
     frames = re.split(r'(?m)^(?=  File ")', trace)
     return "".join(frame for frame in frames if not OUR_FRAMES.match(frame)).rstrip()
+
+
+def _chain_table(chain: Sequence[JobSummary], here: JobId) -> RenderableType:
+    """From the first job to the last; this one is marked."""
+    rows = [
+        [words("▸" if link.id == here else ""), words(link.id), status(link.status), words(link.attempt), _remark(link)]
+        for link in chain
+    ]
+    return table(["", "job", "status", "attempts", ""], rows, right=[3])
 
 
 def _run_table(runs: Sequence[Run]) -> RenderableType:

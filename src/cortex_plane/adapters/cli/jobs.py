@@ -71,10 +71,11 @@ async def show(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as
     async with existing_plane(database_url) as plane:
         job = await plane.get(job_id)
         story = await Story.of(await plane.store, job.id, with_names=True)
+        chain = await plane.chain(job.id)
     if as_json:
-        print_json({"job": job, "runs": story.runs, "history": story.entries})
+        print_json({"job": job, "runs": story.runs, "history": story.entries, "chain": chain})
     else:
-        print_job(job, story, utc_now())
+        print_job(job, story, utc_now(), chain)
     return 0
 
 

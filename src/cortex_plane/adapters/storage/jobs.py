@@ -66,6 +66,9 @@ class SqlJobs:
             return JobId(str(row["id"])), JobStatus(row["status"])
         return None
 
+    async def chain(self, job_id: JobId) -> list[JobSummary]:
+        return [rows.job_summary(row) for row in await self._database.read("jobs/chain", id=job_id)]
+
     async def history(self, job_id: JobId) -> list[HistoryEntry]:
         return [rows.history_entry(row) for row in await self._database.read("jobs/history", id=job_id)]
 
