@@ -56,7 +56,7 @@ class SqlJobs:
 
     async def cancel(self, job_id: JobId, actor: str | None, reason: str | None) -> bool:
         note = dumps({"reason": reason}) if reason else None
-        return bool(await self._database.write("jobs/cancel", id=job_id, actor=actor, note=note))
+        return bool(await self._database.write("jobs/cancel", id=job_id, cause="cancel", actor=actor, note=note))
 
     async def retry(self, job_id: JobId, new_id: JobId, actor: str | None) -> bool:
         return bool(await self._database.write("jobs/retry", id=job_id, new_id=new_id, actor=actor))

@@ -45,7 +45,7 @@ def _take_over(job: NewJob, holder: JobId, found: Sequence[Row]) -> Script[NewJo
     if not found or found[0]["status"] != JobStatus.PENDING:
         return job
     reason = dumps({"reason": f"replaced by {job.id}"})
-    replaced = yield from ask("keys/replace", id=holder, actor=job.created_by, note=reason)
+    replaced = yield from ask("jobs/cancel", id=holder, cause="replace", actor=job.created_by, note=reason)
     if replaced and job.key_mode == "preserve_run_at" and found[0]["run_at"] is not None:
         return replace(job, run_at=instant(rows.moment(found[0]["run_at"])), delay_seconds=None)
     return job

@@ -1,4 +1,4 @@
--- Cancels a job that has not ended. No row means that it is unknown or has ended.
+-- Cancels a job that has not ended; one that is only to be replaced, while it waits for its first run. No row: neither.
 -- Differs: the queue entry is locked first, as a claim does, or the two would deadlock.
 with entry as materialized (
   select 1 from cortex.queue_entry where job_id = cast(:id as uuid) for update
@@ -13,7 +13,7 @@ set status = 'CANCELLED',
   approval_token = null,
   approval_expires_at = null,
   worker_job_id = null,
-  cause = 'cancel',
+  cause = cast(:cause as text),
   revision = revision + 1,
   updated_at = greatest(:now, updated_at),
   finished_at = greatest(:now, updated_at),
@@ -21,5 +21,6 @@ set status = 'CANCELLED',
   note = cast(:note as jsonb)
 where id = cast(:id as uuid)
   and status in ('PENDING', 'RUNNING', 'RETRY', 'WAITING_FOR_APPROVAL')
+  and (cast(:cause as text) <> 'replace' or status = 'PENDING')
   and (select count(*) from entry) >= 0
 returning id;

@@ -1,4 +1,4 @@
--- Cancels a job that has not ended. No row means that it is unknown or has ended.
+-- Cancels a job that has not ended; one that is only to be replaced, while it waits for its first run. No row: neither.
 -- Differs: with one writer there is nothing to lock.
 update cortex.job
 set status = 'CANCELLED',
@@ -10,7 +10,7 @@ set status = 'CANCELLED',
   approval_token = null,
   approval_expires_at = null,
   worker_job_id = null,
-  cause = 'cancel',
+  cause = :cause,
   revision = revision + 1,
   updated_at = max(:now, updated_at),
   finished_at = max(:now, updated_at),
@@ -18,4 +18,5 @@ set status = 'CANCELLED',
   note = :note
 where id = :id
   and status in ('PENDING', 'RUNNING', 'RETRY', 'WAITING_FOR_APPROVAL')
+  and (:cause <> 'replace' or status = 'PENDING')
 returning id;
