@@ -506,6 +506,7 @@ declare
   _returned boolean;
   _failed boolean;
   _cancelled boolean;
+  _audited boolean;
   _keyed boolean;
 begin
   select array_agg(n.id) filter (where o.status = 'PENDING' or o.status = 'RETRY'),
@@ -514,8 +515,9 @@ begin
       bool_or(n.status = 'RETRY'),
       bool_or(n.status = 'FAILED' and n.note is not null),
       bool_or(n.status = 'CANCELLED'),
+      bool_or((n.status = 'COMPLETED' or n.status = 'CANCELLED') and n.queue <> 'cortex'),
       bool_or(n.serial_key is not null)
-    into _waited, _ran, _started, _returned, _failed, _cancelled, _keyed
+    into _waited, _ran, _started, _returned, _failed, _cancelled, _audited, _keyed
     from new_job n join old_job o using (id)
     where n.status <> o.status;
   if _keyed is null then
@@ -594,11 +596,13 @@ begin
   from new_job n join old_job o using (id)
   where n.status <> o.status;
 
-  insert into cortex.audit_log (at, tenant_id, actor, action, object_type, object_id, reason)
-  select updated_at, tenant_id, actor, case when status = 'COMPLETED' then 'JOB_COMPLETED' else 'JOB_CANCELLED' end, 'job', id::text,
-    note ->> 'reason'
-  from new_job
-  where (status = 'COMPLETED' or status = 'CANCELLED') and (id = any (_ran) or id = any (_waited)) and queue <> 'cortex';
+  if _audited then
+    insert into cortex.audit_log (at, tenant_id, actor, action, object_type, object_id, reason)
+    select n.updated_at, n.tenant_id, n.actor, case when n.status = 'COMPLETED' then 'JOB_COMPLETED' else 'JOB_CANCELLED' end,
+      'job', n.id::text, n.note ->> 'reason'
+    from new_job n join old_job o using (id)
+    where n.status <> o.status and (n.status = 'COMPLETED' or n.status = 'CANCELLED') and n.queue <> 'cortex';
+  end if;
 
   if _keyed then
     -- Before a chained retry takes some of them: all locks of a transaction in one order.
