@@ -146,7 +146,7 @@ def finish_batch(large: Large) -> str:
 WRITES: dict[str, Callable[[Large], dict[str, Any]]] = {
     "queue/claim": lambda large: claim_values(large.facts, "sqlite"),
     "runs/finish": lambda large: {"actor": "test", "batch": finish_batch(large)},
-    "jobs/cancel": lambda large: {"id": large.facts["running"][3].job_id, "actor": None, "note": None},
+    "jobs/cancel": lambda large: {"id": large.facts["running"][3].job_id, "cause": "cancel", "actor": None, "note": None},
     "queue/promote_due": lambda large: {"limit": 100},
     "runs/checkpoint": lambda large: {
         "batch": dumps([{"job_id": one.job_id, "run_id": one.run_id, "checkpoint": {}} for one in large.facts["running"]])
