@@ -44,7 +44,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Compares Cortex Plane with its peers.")
     parser.add_argument("--quick", action="store_true", help="one short round of each, about a minute")
-    parser.add_argument("--rounds", type=int, help="of each system, interleaved (default: 3, with --quick 1)")
+    parser.add_argument("--rounds", type=int, help="of each system, interleaved (default: 5, with --quick 1)")
     parser.add_argument("--json", action="store_true", help="every reading, as JSON")
     parser.add_argument("--assert", dest="assert_", action="store_true", help="exit 1 when a target is missed")
     return parser.parse_args()

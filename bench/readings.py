@@ -1,14 +1,15 @@
-"""What was measured: every reading of every round, the best of them, and ratios of the best."""
+"""What was measured: every reading of every round, their medians, and ratios of those."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from statistics import median
 
 Key = tuple[str, str, str]
 
 
 class Readings:
-    """By store, system and measure. Of latencies the smallest is the best, of rates the largest."""
+    """By store, system and measure. One lucky or disturbed round must not decide, so the round in the middle speaks for all."""
 
     def __init__(self) -> None:
         self._values: dict[Key, list[float]] = defaultdict(list)
@@ -22,13 +23,12 @@ class Readings:
     def all(self, store: str, system: str, measure: str) -> list[float]:
         return self._values[store, system, measure]
 
-    def best(self, store: str, system: str, measure: str) -> float:
-        values = self._values[store, system, measure]
-        return min(values) if measure.startswith("latency") else max(values)
+    def typical(self, store: str, system: str, measure: str) -> float:
+        return median(self._values[store, system, measure])
 
     def ratio(self, store: str, measure: str, ours: str, other: str) -> float:
         """How many times better ours is."""
-        a, b = self.best(store, ours, measure), self.best(store, other, measure)
+        a, b = self.typical(store, ours, measure), self.typical(store, other, measure)
         return b / a if measure.startswith("latency") else a / b
 
     def as_json(self) -> list[dict[str, object]]:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -129,7 +130,7 @@ def _filling(store: str) -> Iterator[Callable[[], object]]:
 
 
 def _show(readings: Readings, ratios: dict[str, float]) -> None:
-    table = Table(title=f"{JOBS:,} jobs, jobs/s: the best round and the range", title_justify="left")
+    table = Table(title=f"{JOBS:,} jobs, jobs/s: the median round and the range", title_justify="left")
     table.add_column("")
     for title in ("empty tables", f"with {ALL_FINISHED:,} finished\nand {ALL_LATER:,} later jobs", "ratio"):
         table.add_column(title, justify="right")
@@ -145,7 +146,7 @@ def _show(readings: Readings, ratios: dict[str, float]) -> None:
 
 
 def _cell(values: list[float]) -> str:
-    return f"{max(values):,.0f}\n[dim]{min(values):,.0f} to {max(values):,.0f}"
+    return f"{median(values):,.0f}\n[dim]{min(values):,.0f} to {max(values):,.0f}"
 
 
 if __name__ == "__main__":

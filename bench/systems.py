@@ -34,7 +34,7 @@ class Size:
     spaced: int
 
 
-FULL = Size(rounds=3, share=1.0, spaced=200)
+FULL = Size(rounds=5, share=1.0, spaced=200)
 QUICK = Size(rounds=1, share=0.5, spaced=100)
 
 OURS = "Cortex Plane"

@@ -28,7 +28,7 @@ def show(console: Console, systems: Sequence[System], readings: Readings, verdic
 
 
 def _table(store: str, systems: Sequence[System], readings: Readings) -> Table:
-    table = Table(title=f"{store}: the best round, the range, and how many times better ours is", title_justify="left")
+    table = Table(title=f"{store}: the median round, the range, and how many times better ours is", title_justify="left")
     table.add_column("")
     for system in systems:
         table.add_column(f"{system.name}\n[dim]{system.setting}\nkeeps {system.keeps}", justify="right")
@@ -41,7 +41,7 @@ def _cell(readings: Readings, system: System, measure: str, form: str) -> str:
     if not readings.has(system.store, system.name, measure):
         return "none"
     values = readings.all(system.store, system.name, measure)
-    lines = [form.format(readings.best(system.store, system.name, measure))]
+    lines = [form.format(readings.typical(system.store, system.name, measure))]
     if len(values) > 1:
         lines.append(f"[dim]{form.format(min(values))} to {form.format(max(values))}[/]")
     if system.name != OURS and readings.has(system.store, OURS, measure):
