@@ -32,31 +32,55 @@ class HttpxClient:
         answer_limit_bytes: int,
         allow_private: bool,
     ) -> Answer:
-        from httpx import URL
+        return await _send("POST", url, headers, body, timeout_seconds, answer_limit_bytes, allow_private)
 
-        wanted = URL(url)
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                addresses = await _look_up(wanted, allow_private)
-                request = _Request(wanted, dict(headers), body, answer_limit_bytes)
-                return await _first_answer(request, addresses, timeout_seconds)
-        except TimeoutError:
-            raise NoAnswer(f"{wanted.host} did not answer within {timeout_seconds:g} s.") from None
+    async def patch(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeout_seconds: float,
+        answer_limit_bytes: int,
+        allow_private: bool,
+    ) -> Answer:
+        return await _send("PATCH", url, headers, body, timeout_seconds, answer_limit_bytes, allow_private)
+
+
+async def _send(
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    timeout_seconds: float,
+    answer_limit_bytes: int,
+    allow_private: bool,
+) -> Answer:
+    from httpx import URL
+
+    wanted = URL(url)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            addresses = await _look_up(wanted, allow_private)
+            request = _Request(method, wanted, dict(headers), body, answer_limit_bytes)
+            return await _first_answer(request, addresses, timeout_seconds)
+    except TimeoutError:
+        raise NoAnswer(f"{wanted.host} did not answer within {timeout_seconds:g} s.") from None
 
 
 class _Request:
-    def __init__(self, url: httpx.URL, headers: dict[str, str], body: bytes, answer_limit_bytes: int) -> None:
-        self.url, self.body, self.answer_limit_bytes = url, body, answer_limit_bytes
+    def __init__(self, method: str, url: httpx.URL, headers: dict[str, str], body: bytes, answer_limit_bytes: int) -> None:
+        self.method, self.url, self.body, self.answer_limit_bytes = method, url, body, answer_limit_bytes
         self.headers = {**headers, "host": url.netloc.decode("ascii"), "accept-encoding": "identity"}
 
-    def at(self, address: str) -> dict[str, Any]:
+    def at(self, address: str, timeout: dict[str, Any]) -> dict[str, Any]:
         """The request, sent to the address; the name stays in the Host header and in what the certificate must say."""
         return {
-            "method": "POST",
+            "method": self.method,
             "url": self.url.copy_with(host=address),
             "headers": self.headers,
             "content": self.body,
-            "extensions": {"sni_hostname": self.url.raw_host.decode("ascii")},
+            "extensions": {"sni_hostname": self.url.raw_host.decode("ascii"), "timeout": timeout},
         }
 
 
@@ -93,21 +117,21 @@ def _words(error: Exception) -> str:
 
 
 async def _ask(request: _Request, address: str, connect_seconds: float) -> Answer:
-    """No connection is kept: one that was made for another name at the same address must not be used for this one."""
+    """No connection is kept: one that was made for another name at the same address must not be used for this one.
+
+    By the transport, not by a client, which would log every URL; some are secrets, or hold one.
+    """
     import httpx
 
-    async with (
-        httpx.AsyncClient(
-            verify=_trust(),
-            trust_env=False,
-            follow_redirects=False,
-            limits=httpx.Limits(max_keepalive_connections=0),
-            timeout=httpx.Timeout(None, connect=connect_seconds),
-        ) as client,
-        client.stream(**request.at(address)) as response,
-    ):
-        body = await _beginning(response, request.answer_limit_bytes)
-        return Answer(response.status_code, dict(response.headers), body)
+    limits = httpx.Limits(max_keepalive_connections=0)
+    async with httpx.AsyncHTTPTransport(verify=_trust(), trust_env=False, limits=limits) as transport:
+        timeout = httpx.Timeout(None, connect=connect_seconds).as_dict()
+        response = await transport.handle_async_request(httpx.Request(**request.at(address, timeout)))
+        try:
+            body = await _beginning(response, request.answer_limit_bytes)
+            return Answer(response.status_code, dict(response.headers), body)
+        finally:
+            await response.aclose()
 
 
 async def _beginning(response: httpx.Response, limit_bytes: int) -> bytes:

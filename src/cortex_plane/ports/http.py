@@ -43,3 +43,15 @@ class Http(Protocol):
     ) -> Answer:
         """The timeout is for everything together. Redirects are answers. The address that was checked is the one that is used.
         Raises NoAnswer or PrivateAddress."""
+
+    async def patch(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeout_seconds: float,
+        answer_limit_bytes: int,
+        allow_private: bool,
+    ) -> Answer:
+        """As `post`."""
