@@ -7,15 +7,16 @@ READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
 
-.PHONY: help setup demo test check format bench bench-scale dev lock clean
+.PHONY: help setup demo test check format bench bench-scale conformance dev lock clean
 
 help:
 	@echo "make demo         kill a worker in the middle of a job and watch the job finish"
 	@echo "make test         lint, type-check and run every test, PostgreSQL included"
 	@echo "make check        lint and type-check only"
 	@echo "make format       put the code into our format"
-	@echo "make bench        compare with PgQueuer, Procrastinate and Huey"
+	@echo "make bench        compare with PgQueuer, Procrastinate and Huey, and durable steps with DBOS and Restate"
 	@echo "make bench-scale  the same drain with a million finished jobs in the tables"
+	@echo "make conformance  kill Cortex Plane, DBOS and LangGraph at every write, and look at what holds"
 	@echo "make dev          run a worker on examples/hello.py"
 	@echo "make lock         renew the locked versions"
 
@@ -54,9 +55,13 @@ $(BENCH_READY): requirements-bench.lock
 
 bench: setup $(BENCH_READY)
 	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench.durable
 
 bench-scale: setup
 	@$(BIN)/python -m bench.scale
+
+conformance: setup $(BENCH_READY)
+	@$(BIN)/python -m conformance
 
 dev: setup
 	@$(BIN)/cortex worker examples/hello.py

@@ -7,11 +7,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Protocol
 
-from bench.order import Order
 from bench.systems import ROOT
 
 LIMIT_SECONDS = 300
+
+
+class Order(Protocol):
+    """Whatever a driver can be told."""
+
+    def text(self) -> str: ...
 
 
 def run_driver(driver: str, order: Order, python: Path = Path(sys.executable)) -> dict[str, float]:

@@ -1,0 +1,64 @@
+"""Stores that can be copied as they are, at the moment of a kill: files of SQLite, databases of PostgreSQL."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+
+PATIENCE_SECONDS = 10.0
+
+
+class Places(Protocol):
+    def new(self, name: str) -> str:
+        """The address of a store that does not exist yet."""
+
+    def copy(self, original: str, name: str) -> str: ...
+
+
+class Files:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def new(self, name: str) -> str:
+        return f"sqlite:///{self._folder}/{name}.db"
+
+    def copy(self, original: str, name: str) -> str:
+        copied = self.new(name)
+        for part in ("", "-wal", "-journal"):  # What a crash leaves; the rest is made anew.
+            source = Path(original.removeprefix("sqlite:///") + part)
+            if source.exists():
+                shutil.copyfile(source, copied.removeprefix("sqlite:///") + part)
+        return copied
+
+
+class Databases:
+    def __init__(self, server: str) -> None:
+        self._server = server
+
+    def new(self, name: str) -> str:
+        self._execute(f'create database "{name}"')
+        return self._url(name)
+
+    def copy(self, original: str, name: str) -> str:
+        source = original.rpartition("/")[2]
+        until = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                self._execute(f'create database "{name}" template "{source}"')
+                return self._url(name)
+            except psycopg.errors.ObjectInUse:  # The server needs a moment to notice that a client was killed.
+                if time.monotonic() > until:
+                    raise
+                self._execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{source}'")
+                time.sleep(0.01)
+
+    def _execute(self, sql: str) -> None:
+        with psycopg.connect(self._server, autocommit=True) as connection:
+            connection.execute(sql)
+
+    def _url(self, name: str) -> str:
+        return f"{self._server.rpartition('/')[0]}/{name}"

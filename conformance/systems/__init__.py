@@ -1,0 +1,35 @@
+"""One module for each system: how its own documentation says that a durable agent is written, started and started again."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from conformance.agent import Doings
+from conformance.boundaries import Boundaries
+
+Recorded = list[tuple[str, str]]
+"""Names and results of the steps that a system has recorded as done, in order."""
+
+
+class NotOffered(Exception):
+    """The system has nothing of the kind, with one line on what it says instead."""
+
+
+class System(Protocol):
+    def watch(self, boundaries: Boundaries) -> None:
+        """Wraps the driver of the database in this process, so that every commit that writes is a boundary."""
+
+    def prepare(self, database: str) -> None:
+        """Creates its tables."""
+
+    def run(self, database: str, doings: Doings) -> list[str]:
+        """The program: starts the ten steps, or goes on with them, and returns their results. A restart runs it again."""
+
+    def recorded(self, database: str) -> Recorded:
+        """What the system itself says of its progress, without running anything."""
+
+    def ask(self, database: str, doings: Doings) -> list[str]:
+        """The program with the two questions, and the person who answers them; returns the answers that the agent got."""
+
+    def alter(self, database: str, old: str, new: str) -> bool:
+        """Changes a stored result behind the system's back, as a failing disk would; both texts have the same length."""

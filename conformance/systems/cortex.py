@@ -1,0 +1,159 @@
+"""Cortex Plane: a job whose effects are tool calls with a `verify` hook, gone on with by whichever worker is there."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import re
+from contextlib import closing
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import apsw
+import asyncpg
+import psycopg
+import structlog
+
+from conformance.agent import EFFECTS, STEPS, Doings, expected
+from conformance.boundaries import Boundaries
+from conformance.systems import NotOffered, Recorded
+from cortex_plane import Context, Happened, Plane, Settings
+from cortex_plane.adapters.event_loop import run
+from cortex_plane.core.jobs import JobId
+from cortex_plane.runtime.durable.loading import checked_blob
+
+importlib.import_module("cortex_plane.runtime.durable.shape")  # Slow to import: once, before the children are forked.
+
+LEASE_SECONDS = 1.0
+"""Shorter than the default, only so that a killed worker is missed sooner."""
+
+READS = re.compile(r"(\s*--[^\n]*\n)*\s*select\b(?!.*\bcortex\.(?!now\b)\w+\s*\()", re.IGNORECASE | re.DOTALL)
+
+
+class Cortex:
+    def watch(self, boundaries: Boundaries) -> None:
+        _watch_sqlite(boundaries)
+        _watch_postgres(boundaries)
+
+    def prepare(self, database: str) -> None:
+        async def prepare() -> None:
+            async with _plane(database):
+                pass
+
+        run(prepare())
+
+    def run(self, database: str, doings: Doings) -> list[str]:
+        return run(_run(database, doings))
+
+    def recorded(self, database: str) -> Recorded:
+        return run(_recorded(database))
+
+    def ask(self, database: str, doings: Doings) -> list[str]:
+        raise NotOffered("its approvals are not part of this probe yet")
+
+    def alter(self, database: str, old: str, new: str) -> bool:
+        values = {"old": old, "new": new}
+        if database.startswith("sqlite"):
+            with closing(apsw.Connection(database.removeprefix("sqlite:///"))) as file:
+                file.execute("update job set checkpoint = replace(checkpoint, :old, :new)", values)
+                return file.changes() > 0
+        with psycopg.connect(database) as connection:
+            sql = "update cortex.job set checkpoint = replace(checkpoint::text, %(old)s, %(new)s)::jsonb"
+            return connection.execute(sql, values).rowcount > 0
+
+
+def _plane(database: str) -> Plane:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    files = str(Path(gettempdir()) / "cortex-conformance")
+    return Plane(settings=Settings(database_url=database, files=files, lease_seconds=LEASE_SECONDS, grace_seconds=1.0))
+
+
+async def _run(database: str, doings: Doings) -> list[str]:
+    plane = _plane(database)
+
+    @plane.agent("ten")
+    async def ten(ctx: Context) -> list[str]:
+        return [await _take(ctx, doings, step) for step in STEPS]
+
+    async with plane:
+        begun = await plane.list(agent="ten")
+        job = plane.job(begun[0].id) if begun else await ten.submit()
+        worker = asyncio.create_task(plane.run_worker(concurrency=1))
+        try:
+            results: list[str] = await job.result(timeout=30)
+            return results
+        finally:
+            await _stopped(plane, worker)
+
+
+async def _stopped(plane: Plane, worker: asyncio.Task[None]) -> None:
+    """Asked again if it had not even begun: a job that had ended before gives its result at once."""
+    while not worker.done():
+        plane.stop_workers()
+        await asyncio.wait([worker], timeout=0.05)
+    await worker
+
+
+async def _take(ctx: Context, doings: Doings, step: str) -> str:
+    if step not in EFFECTS:
+        return await ctx.step(step, doings.perform, step)
+
+    def verify(invocation_id: str) -> Happened | None:
+        return Happened(expected(step)) if doings.has_happened(step) else None
+
+    result: str = await ctx.tool(step, doings.perform, step, verify=verify)
+    return result
+
+
+async def _recorded(database: str) -> Recorded:
+    """Read and checked as a worker would do it."""
+    plane = _plane(database)
+    async with plane:
+        store = await plane.store
+        stored = [await store.checkpoints.load(JobId(job.id)) for job in await plane.list()]
+        if not stored or stored[0] is None:
+            return []
+        blob = checked_blob(stored[0])
+    tools = {tool["invocation_id"]: tool for tool in blob["active_tools"]}
+    steps = blob["memory_context"]["working_data"]["$cortex"]["steps"]
+    results = {key.partition("#")[0]: entry for key, entry in steps.items()}
+    ended = [step["step_id"] for step in blob["execution_log"] if step["step_id"] != "start"]
+    return [(step, _result(results[step], tools)) for step in ended]
+
+
+def _result(entry: dict[str, Any], tools: dict[str, Any]) -> str:
+    result: str = tools[entry["invocation"]]["result"] if entry["kind"] == "tool" else entry["result"]
+    return result
+
+
+def _watch_sqlite(boundaries: Boundaries) -> None:
+    class Watched(apsw.Connection):
+        def execute(self, statements: str, *args: Any, **kwargs: Any) -> Any:
+            if statements != "commit":
+                return super().execute(statements, *args, **kwargs)
+            with boundaries.around("commit"):
+                return super().execute(statements, *args, **kwargs)
+
+    apsw.Connection = Watched  # type: ignore[misc]
+
+
+def _watch_postgres(boundaries: Boundaries) -> None:
+    """A statement outside of a transaction commits itself; inside, the end of the transaction does."""
+    connection_class: Any = asyncpg.Connection
+    transaction_class: Any = asyncpg.transaction.Transaction
+    execute, commit = connection_class._execute, transaction_class._Transaction__commit
+
+    async def watched(connection: Any, query: str, *args: Any, **kwargs: Any) -> Any:
+        if connection.is_in_transaction() or READS.match(query):
+            return await execute(connection, query, *args, **kwargs)
+        with boundaries.around("commit"):
+            return await execute(connection, query, *args, **kwargs)
+
+    async def watched_commit(transaction: Any) -> None:
+        with boundaries.around("commit"):
+            await commit(transaction)
+
+    connection_class._execute = watched
+    transaction_class._Transaction__commit = watched_commit
