@@ -1,4 +1,4 @@
-"""The demo: a worker is killed with SIGKILL in the middle of a job; another one finishes it; nothing is lost.
+"""The demo: a worker is killed with SIGKILL in the middle of a job; another one goes on from exactly there.
 
 Run it with `make demo`. It needs no database server: everything happens in one SQLite file in a temporary folder.
 """
@@ -27,11 +27,22 @@ plane = Plane(settings=Settings(database_url=os.environ.get("CORTEX_DATABASE_URL
 
 @plane.agent("weekly-report")
 async def weekly_report(ctx: Context, week: int) -> str:
-    """Writes a report, slowly enough to be killed in the middle of it."""
-    for number, section in enumerate(SECTIONS, 1):
-        print(f"  attempt {ctx.attempt}: writing section {number} of {len(SECTIONS)}, {section}", flush=True)
-        await asyncio.sleep(0.5)
-    return f"The report of week {week} has {len(SECTIONS)} sections."
+    """Writes a report, slowly enough to be killed in the middle of it. Each section is a step: once it is written, it stays."""
+    texts = [await ctx.step(section, write, section) for section in SECTIONS]
+    sent = await ctx.tool("send", send, f"Report of week {week}", sum(len(text) for text in texts))
+    return f"{sent}: {len(texts)} sections"
+
+
+async def write(section: str) -> str:
+    print(f"  process {os.getpid()}: writing {section}", flush=True)
+    await asyncio.sleep(0.5)
+    return f"All about {section}."
+
+
+async def send(title: str, letters: int) -> str:
+    """A side effect: that it is about to happen is on disk before, that it has happened after."""
+    print(f"  sending it: {title}, {letters} letters", flush=True)
+    return f"{title} was sent"
 
 
 async def main() -> None:
@@ -49,7 +60,7 @@ async def main() -> None:
     worker.wait()
     console.print(f"   The job is still [yellow]{await job.status()}[/]; nobody is working on it.\n")
 
-    console.print("[cyan]4.[/] Worker B notices that A has fallen silent, and takes over …")
+    console.print("[cyan]4.[/] Worker B notices that A has fallen silent, and goes on with the section that was not finished …")
     worker = start_worker()
     result = await job.result(timeout=45)
     console.print(f"\n[cyan]5.[/] Result: [green]{result}[/]\n")

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from cortex_plane.agents import Agent
     from cortex_plane.core.errors import (
         BudgetExhausted,
+        CheckpointCorrupted,
+        CodeChanged,
         Conflict,
         CortexError,
         Denied,
@@ -19,11 +21,14 @@ if TYPE_CHECKING:
         NotWaiting,
         QueueBusy,
         ResultNotReady,
+        StepFailed,
+        StepTimedOut,
         TenantNotFound,
+        ToolUncertain,
         Unavailable,
         UnknownAgent,
     )
-    from cortex_plane.core.groups import GroupStatus
+    from cortex_plane.core.groups import GroupNotFinished, GroupStatus
     from cortex_plane.core.jobs import HistoryEntry, Job, JobSummary, Run
     from cortex_plane.core.retry import Backoff, RetryPolicy
     from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
@@ -32,7 +37,8 @@ if TYPE_CHECKING:
     from cortex_plane.operations.submit_jobs import Submission
     from cortex_plane.plane import Plane
     from cortex_plane.runtime.context import Context
-    from cortex_plane.runtime.failures import PermanentFailure
+    from cortex_plane.runtime.durable.tools import Happened
+    from cortex_plane.runtime.failures import PermanentFailure, RetryAfter
     from cortex_plane.settings import Settings
 
 __version__ = "0.1.0"
@@ -41,11 +47,15 @@ __all__ = [
     "Agent",
     "Backoff",
     "BudgetExhausted",
+    "CheckpointCorrupted",
+    "CodeChanged",
     "Conflict",
     "Context",
     "CortexError",
     "Denied",
+    "GroupNotFinished",
     "GroupStatus",
+    "Happened",
     "HistoryEntry",
     "InvalidInput",
     "Job",
@@ -62,12 +72,16 @@ __all__ = [
     "QueueBusy",
     "Reason",
     "ResultNotReady",
+    "RetryAfter",
     "RetryPolicy",
     "Run",
     "RunStatus",
     "Settings",
+    "StepFailed",
+    "StepTimedOut",
     "Submission",
     "TenantNotFound",
+    "ToolUncertain",
     "Unavailable",
     "UnknownAgent",
     "WaitReason",
@@ -78,11 +92,15 @@ _HOMES = {
     "Agent": "cortex_plane.agents",
     "Backoff": "cortex_plane.core.retry",
     "BudgetExhausted": "cortex_plane.core.errors",
+    "CheckpointCorrupted": "cortex_plane.core.errors",
+    "CodeChanged": "cortex_plane.core.errors",
     "Conflict": "cortex_plane.core.errors",
     "Context": "cortex_plane.runtime.context",
     "CortexError": "cortex_plane.core.errors",
     "Denied": "cortex_plane.core.errors",
+    "GroupNotFinished": "cortex_plane.core.groups",
     "GroupStatus": "cortex_plane.core.groups",
+    "Happened": "cortex_plane.runtime.durable.tools",
     "HistoryEntry": "cortex_plane.core.jobs",
     "InvalidInput": "cortex_plane.core.errors",
     "Job": "cortex_plane.core.jobs",
@@ -99,12 +117,16 @@ _HOMES = {
     "QueueBusy": "cortex_plane.core.errors",
     "Reason": "cortex_plane.core.why",
     "ResultNotReady": "cortex_plane.core.errors",
+    "RetryAfter": "cortex_plane.runtime.failures",
     "RetryPolicy": "cortex_plane.core.retry",
     "Run": "cortex_plane.core.jobs",
     "RunStatus": "cortex_plane.core.states",
     "Settings": "cortex_plane.settings",
+    "StepFailed": "cortex_plane.core.errors",
+    "StepTimedOut": "cortex_plane.core.errors",
     "Submission": "cortex_plane.operations.submit_jobs",
     "TenantNotFound": "cortex_plane.core.errors",
+    "ToolUncertain": "cortex_plane.core.errors",
     "Unavailable": "cortex_plane.core.errors",
     "UnknownAgent": "cortex_plane.core.errors",
     "WaitReason": "cortex_plane.core.states",

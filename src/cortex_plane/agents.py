@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
 
+from cortex_plane.agent_options import check_positive
+from cortex_plane.core.errors import InvalidInput
 from cortex_plane.handles import JobHandle
 from cortex_plane.operations.submit_jobs import Submission
 from cortex_plane.options import SubmitOptions
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+StateMigration = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Agent(Generic[Arguments, Result]):
@@ -44,6 +47,19 @@ class Agent(Generic[Arguments, Result]):
         payload = payload_for(self.name, self._code.handler, args, kwargs)
         options: dict[str, Any] = {name: value for name, value in self._options.items() if name != "connection"}
         return Submission(self.name, payload, **options)
+
+    def state_migration(self, from_version: int) -> Callable[[StateMigration], StateMigration]:
+        """Registers how the working data of jobs that an older version of the code has begun becomes that of the next:
+        `@release.state_migration(1)` over a function that takes the data and returns it changed."""
+        check_positive(from_version, "from_version")
+        if from_version in self._code.state_migrations:
+            raise InvalidInput(f"Agent {self.name!r} has two migrations from version {from_version}.", field="from_version")
+
+        def register(migration: StateMigration) -> StateMigration:
+            self._code.state_migrations[from_version] = migration
+            return migration
+
+        return register
 
     def options(self, **options: Unpack[SubmitOptions]) -> Agent[Arguments, Result]:
         """The same agent, submitting with these options: `await release.options(priority=5).submit("1.4.0")`."""

@@ -9,6 +9,7 @@ from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.groups import LARGEST_GROUP, Group, GroupId, GroupMode, GroupStatus, Member, OnFailure
 from cortex_plane.core.jobs import DEFAULT_TENANT, JobId
 from cortex_plane.handles import JobHandle
+from cortex_plane.operations.await_group import await_group
 from cortex_plane.operations.cancel_group import cancel_group
 from cortex_plane.operations.find_group import find_group_id
 from cortex_plane.operations.show_group import group_members, show_group
@@ -37,6 +38,10 @@ class GroupHandle:
 
     async def status(self) -> GroupStatus:
         return (await self.group()).status
+
+    async def wait(self, timeout: float | None = None) -> Group:
+        """The finished group, however it ended. Raises GroupNotFinished when `timeout` seconds pass."""
+        return await self._groups.wait(self.id, timeout=timeout)
 
     async def cancel(self, reason: str | None = None) -> int:
         return await self._groups.cancel(self.id, reason=reason)
@@ -81,6 +86,10 @@ class Groups:
     async def members(self, id_or_prefix: str, *, limit: int = LARGEST_GROUP) -> list[Member]:
         """In their order; retries of members last."""
         return await group_members((await self._plane._open_here()).store, id_or_prefix, limit=limit)
+
+    async def wait(self, id_or_prefix: str, *, timeout: float | None = None) -> Group:
+        """The finished group, however it ended. Raises GroupNotFinished when `timeout` seconds pass."""
+        return await await_group((await self._plane._open_here()).store, self._plane.clock, id_or_prefix, timeout)
 
     async def list(self, *, tenant: str = DEFAULT_TENANT, before: str | None = None, limit: int = 50) -> list[Group]:
         """Newest first. `before` is the id of the last group of the page before."""

@@ -24,4 +24,5 @@ class SubmitOptions(TypedDict, total=False):
     retry: RetryPolicy
     timeout: float | timedelta
     created_by: str
+    cancel_with_parent: bool
     connection: Any

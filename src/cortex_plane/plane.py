@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
 from cortex_plane.adapters.system import SystemClock, new_id
+from cortex_plane.agent_options import AgentOptions, WorkOptions, agent_code, check_positive
 from cortex_plane.agents import Agent, AsyncHandler
 from cortex_plane.auditing import Auditing
-from cortex_plane.core.agents import AgentConfig, AgentRecord
+from cortex_plane.checkpoints import CheckpointsOfPlane
+from cortex_plane.core.agents import AgentRecord
 from cortex_plane.core.errors import InvalidInput, did_you_mean
 from cortex_plane.core.jobs import DEFAULT_QUEUE, INTERNAL_PREFIX, AgentId, HistoryEntry, Job, JobId, JobSummary, Run
-from cortex_plane.core.retry import CRASH_LIMIT, CrashPolicy, RetryPolicy
 from cortex_plane.core.states import JobStatus
 from cortex_plane.costs import Costs
 from cortex_plane.groups import Groups
@@ -36,6 +36,8 @@ from cortex_plane.runtime.agents import AgentCode, check_handler, kind_of
 from cortex_plane.runtime.built_in import built_in_agents
 from cortex_plane.runtime.commands import command_handler
 from cortex_plane.runtime.context import Context
+from cortex_plane.runtime.durable.recorder import Fault, Sizes
+from cortex_plane.runtime.lending import Lender, Terms
 from cortex_plane.runtime.worker import Worker, WorkerOptions
 from cortex_plane.settings import Settings, load_settings
 from cortex_plane.steering import Steering
@@ -71,70 +73,37 @@ class Plane(Steering):
         self.groups = Groups(self)
         self.webhooks = Webhooks(self)
         self.costs = Costs(self)
+        self.checkpoints = CheckpointsOfPlane(self)
         self.retention = Retention(self)
         self._ids, self._chance = ids, chance
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, Opened] = WeakKeyDictionary()
         self._workers: list[Worker] = []
+        self.fault: Fault | None = None
 
     # -- agents ----------------------------------------------------------------------------------
 
     @overload
-    def agent(
-        self,
-        name: str,
-        *,
-        queue: str = ...,
-        retry: RetryPolicy = ...,
-        max_retries: int | None = ...,
-        on_crash: CrashPolicy = ...,
-        crash_limit: int = ...,
-        timeout: float | timedelta | None = ...,
-        max_concurrency: int | None = ...,
-    ) -> AgentDecorator: ...
+    def agent(self, name: str, **options: Unpack[AgentOptions]) -> AgentDecorator: ...
+
     @overload
     def agent(self, name: AsyncHandler[Arguments, Result]) -> Agent[Arguments, Result]: ...
 
-    def agent(
-        self,
-        name: str | Callable[..., Any],
-        *,
-        queue: str = DEFAULT_QUEUE,
-        retry: RetryPolicy = RetryPolicy(),
-        max_retries: int | None = None,
-        on_crash: CrashPolicy = "resume",
-        crash_limit: int = CRASH_LIMIT,
-        timeout: float | timedelta | None = None,
-        max_concurrency: int | None = None,
-    ) -> Any:
+    def agent(self, name: str | Callable[..., Any], **options: Unpack[AgentOptions]) -> Any:
         """Makes a function an agent: `@plane.agent("release-bot")`, or `@plane.agent` under the function's own name."""
         if callable(name):
             return self.agent(name.__name__)(name)
-        config = _config(queue, retry, max_retries, on_crash, crash_limit, timeout, max_concurrency)
 
         def register(handler: Callable[..., Any]) -> Agent[Any, Any]:
             check_handler(name, handler)
-            return self._register(AgentCode(name, handler, kind_of(handler), config))
+            return self._register(agent_code(name, handler, kind_of(handler), **options))
 
         return register
 
-    def command(
-        self,
-        name: str,
-        argv: Sequence[str],
-        *,
-        queue: str = DEFAULT_QUEUE,
-        retry: RetryPolicy = RetryPolicy(),
-        max_retries: int | None = None,
-        on_crash: CrashPolicy = "resume",
-        crash_limit: int = CRASH_LIMIT,
-        timeout: float | timedelta | None = None,
-        max_concurrency: int | None = None,
-    ) -> Agent[..., dict[str, Any]]:
+    def command(self, name: str, argv: Sequence[str], **options: Unpack[WorkOptions]) -> Agent[..., dict[str, Any]]:
         """Makes a program an agent. `{name}` in its words is replaced by the job's argument of that name."""
         if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
             raise InvalidInput('argv must be a list of words, such as ["convert", "{source}", "out.png"].', field="argv")
-        config = _config(queue, retry, max_retries, on_crash, crash_limit, timeout, max_concurrency)
-        return self._register(AgentCode(name, command_handler(argv, Path(self.settings.files)), "command", config))
+        return self._register(agent_code(name, command_handler(argv, Path(self.settings.files)), "command", **options))
 
     def _register(self, code: AgentCode) -> Agent[Any, Any]:
         if code.job_type.startswith(INTERNAL_PREFIX):
@@ -243,7 +212,9 @@ class Plane(Steering):
         opened = await self._open_here()
         options = self._worker_options(queues, concurrency, name)
         await opened.register(opened.built_in)
-        worker = Worker(opened.store, {**self.agents, **opened.built_in}, options, self.clock, self._ids, self._chance)
+        agents = {**self.agents, **opened.built_in}
+        lender = Lender(opened.store, opened.directory, self.clock, self._ids, self._chance, self._terms())
+        worker = Worker(opened.store, agents, options, self.clock, self._ids, self._chance, lender)
         self._workers.append(worker)
         try:
             await worker.run(until_idle=until_idle)
@@ -260,7 +231,7 @@ class Plane(Steering):
             raise InvalidInput("This plane has no agents, so a worker would have nothing to do. Add one with @plane.agent(...).")
         settings = self.settings
         wanted = concurrency if concurrency is not None else settings.concurrency
-        _check_positive(wanted, "concurrency")
+        check_positive(wanted, "concurrency")
         return WorkerOptions(
             queues=tuple(queues or sorted({code.config.queue for code in self.agents.values()} | {DEFAULT_QUEUE})),
             concurrency=wanted,
@@ -269,6 +240,10 @@ class Plane(Steering):
             blocked_limit_seconds=settings.blocked_limit_seconds,
             name=name,
         )
+
+    def _terms(self) -> Terms:
+        sizes = Sizes(self.settings.checkpoint_warn_bytes, self.settings.checkpoint_limit_bytes)
+        return Terms(Path(self.settings.files), sizes, self.fault)
 
     # -- opening and closing ---------------------------------------------------------------------
 
@@ -350,31 +325,7 @@ def _status(name: str) -> JobStatus:
         ) from None
 
 
-def _check_positive(value: int, field: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInput(f"{field} must be a whole number of 1 or more, not {value!r}.", field=field)
-
-
 def _limit(limit: int) -> int:
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_LIST:
         raise InvalidInput(f"limit must be a whole number from 1 to {LONGEST_LIST:,}, not {limit!r}.", field="limit")
     return limit
-
-
-def _config(
-    queue: str,
-    retry: RetryPolicy,
-    max_retries: int | None,
-    on_crash: CrashPolicy,
-    crash_limit: int,
-    timeout: float | timedelta | None,
-    max_concurrency: int | None,
-) -> AgentConfig:
-    if max_retries is not None:
-        retry = RetryPolicy(retry.mode, max_retries, retry.backoff)
-    if on_crash not in ("resume", "fail"):
-        raise InvalidInput(f'on_crash must be "resume" or "fail", not {on_crash!r}.', field="on_crash")
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if max_concurrency is not None:
-        _check_positive(max_concurrency, "max_concurrency")
-    return AgentConfig(queue, retry, on_crash, crash_limit, seconds, max_concurrency)

@@ -25,6 +25,8 @@ class Settings:
     grace_seconds: float = 30.0
     blocked_limit_seconds: float = 120.0
     payload_limit_bytes: int = 1024 * 1024
+    checkpoint_warn_bytes: int = 512 * 1024
+    checkpoint_limit_bytes: int = 1024 * 1024
     files: str = ".cortex"
     log_level: str = "info"
     log_json: bool = False
@@ -38,7 +40,9 @@ DESCRIPTIONS = {
     "grace_seconds": "How long handlers may go on when a worker is asked to stop",
     "blocked_limit_seconds": "A worker whose event loop is blocked for this long ends itself",
     "payload_limit_bytes": "The largest payload of a job",
-    "files": "The folder for logs and artifacts of commands",
+    "checkpoint_warn_bytes": "A checkpoint that is larger is warned of",
+    "checkpoint_limit_bytes": "A checkpoint that is larger is refused, and its job fails",
+    "files": "The folder for logs and artifacts of runs",
     "log_level": "debug, info, warning or error",
     "log_json": "One JSON object for each line of the log",
 }
@@ -123,7 +127,14 @@ _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "
 
 
 def _check(values: dict[str, Any], problems: list[str]) -> None:
-    for name in ("concurrency", "lease_seconds", "blocked_limit_seconds", "payload_limit_bytes"):
+    for name in (
+        "concurrency",
+        "lease_seconds",
+        "blocked_limit_seconds",
+        "payload_limit_bytes",
+        "checkpoint_warn_bytes",
+        "checkpoint_limit_bytes",
+    ):
         value = values.get(name)
         if value is not None and not (isfinite(value) and value > 0):
             problems.append(f"{name} must be more than 0, not {value}.")

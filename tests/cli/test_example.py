@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from tests.cli.conftest import Cortex
+from tests.cli.processes import started
 
 HELLO = str(Path(__file__).parents[2] / "examples" / "hello.py")
 
@@ -26,3 +27,13 @@ def test_the_three_agents_of_hello_run(cortex: Cortex, folder: Path) -> None:
     assert counted["job"]["output"] == {"to": 2, "be": 2, "or": 1, "not": 1}
     assert listed["job"]["output"]["exit_code"] == 0
     assert "somebody.txt" in Path(listed["runs"][0]["log_path"]).read_text()
+
+
+def test_the_agent_of_the_readme_runs_as_it_stands_there(folder: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (folder / "release.py").write_text(readme.partition("```python\n")[2].partition("```")[0])
+
+    with started("worker", "release.py", folder=folder) as worker:
+        worker.wait_for("worker_started")
+        with started("jobs", "submit", "release-bot", "version=1.4.0", "--wait", folder=folder) as submitted:
+            submitted.wait_for_output("app:1.4.0 is live")

@@ -25,10 +25,12 @@ Work
 Jobs
   jobs submit    Submit a job for an agent.
   jobs list      List jobs, newest first.
-  jobs show      Show one job: its data, its runs and its history.
+  jobs show      Show one job: its data, its steps, its runs and its history.
   jobs watch     Follow a job until it ends.
   jobs cancel    Cancel a job that has not ended.
   jobs retry     Run a finished job again, as a new job.
+  jobs fork      Start a job anew from one of its steps, as a new job.
+  jobs replay    Compare an agent's code with what is recorded of a job.
   jobs why       Say why a job is not running.
   jobs move      Move a waiting job within its queue.
   jobs priority  Change the priority of a waiting job.
@@ -37,13 +39,15 @@ Steering
   queues         See what waits where; pause, limit and share.
   gate           Stop everything at once, and start it again.
   templates      Keep job definitions, and submit from them.
-  groups         Look at jobs that belong together.
+  groups         Submit jobs that belong together, and look at them.
   webhooks       Tell others when jobs end.
 
 Care
   tenants        Who owns jobs.
   budgets        What agents and tenants may spend.
   retention      How long finished jobs are kept.
+  checkpoints    Check what is recorded of jobs, and try new code on it.
+  schema         Print the shape of what is stored.
   audit          See who did what, and check that the record is untouched.
   db             Look after the database.
   doctor         Check this installation and say what is wrong.
@@ -66,10 +70,12 @@ Submit jobs, look at them and steer them.
 Commands
   submit    Submit a job for an agent.
   list      List jobs, newest first.
-  show      Show one job: its data, its runs and its history.
+  show      Show one job: its data, its steps, its runs and its history.
   watch     Follow a job until it ends.
   cancel    Cancel a job that has not ended.
   retry     Run a finished job again, as a new job.
+  fork      Start a job anew from one of its steps, as a new job.
+  replay    Compare an agent's code with what is recorded of a job.
   why       Say why a job is not running.
   move      Move a waiting job within its queue.
   priority  Change the priority of a waiting job.

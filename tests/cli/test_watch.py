@@ -63,11 +63,14 @@ def test_a_job_that_has_ended_is_told_from_the_start(
     assert result.shown.replace(database_url, "<url>") == lines
 
 
-def test_json_is_the_job_as_it_ended(cortex: Cortex, database_url: str, jobs: dict[str, str]) -> None:
+def test_json_is_one_event_on_each_line_and_at_last_the_end(cortex: Cortex, database_url: str, jobs: dict[str, str]) -> None:
     result = cortex("jobs", "watch", jobs["failed"], "--json", "--database-url", database_url)
 
+    lines = [json.loads(line) for line in result.out.splitlines()]
     assert result.code == 7
-    assert json.loads(result.out)["error_message"] == "not today"
+    assert [line["type"] for line in lines] == ["state"] * 5 + ["ended"]
+    assert [line["position"] for line in lines] == ["1.0.0", "2.0.0", "3.0.0", "4.0.0", "5.0.0", "5.0.0"]
+    assert (lines[-1]["status"], lines[-1]["error_message"]) == ("FAILED", "not today")
 
 
 def test_changes_are_told_as_they_happen(cortex: Cortex, database_url: str, run_in: RunIn) -> None:

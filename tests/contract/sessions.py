@@ -9,11 +9,13 @@ from typing import Any
 
 import asyncpg
 
+from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
 from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.queue import SqlQueue
 from cortex_plane.adapters.storage.statements import statement
+from cortex_plane.core.checkpoints import Checkpoint
 from cortex_plane.core.jobs import Claimed, JobId, NewJob, RunId, WorkerId
-from cortex_plane.core.outcomes import Checkpoint, Transition
+from cortex_plane.core.outcomes import Transition
 from tests.contract.support import Scene, run_ids
 
 LOOK_AGAIN_SECONDS = 0.002
@@ -26,6 +28,7 @@ class Session:
         self.connection, self.url = connection, url
         self.jobs = SqlJobs(self)  # type: ignore[arg-type]
         self.queue = SqlQueue(self)  # type: ignore[arg-type]
+        self.checkpoints = SqlCheckpoints(self)  # type: ignore[arg-type]
 
     async def read(self, name: str, /, **values: Any) -> list[asyncpg.Record]:
         wanted = statement(name, "postgres")
@@ -52,7 +55,7 @@ class Session:
         return await self.queue.finish(transitions, "test")
 
     async def save(self, *checkpoints: Checkpoint) -> set[RunId]:
-        return await self.queue.save_checkpoints(checkpoints)
+        return await self.checkpoints.save(checkpoints)
 
     async def submit(self, *jobs: NewJob) -> None:
         await self.jobs.submit(jobs)

@@ -12,6 +12,7 @@ import asyncpg
 
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.agents import AgentConfig, AgentRecord
+from cortex_plane.core.checkpoints import Checkpoint
 from cortex_plane.core.instants import as_datetime
 from cortex_plane.core.jobs import DEFAULT_TENANT_ID, AgentId, Claimed, Job, JobId, NewJob, RunId, TenantId, WorkerId
 from cortex_plane.core.outcomes import Chance, Done, Failed, Outcome, Transition, after_run
@@ -210,3 +211,9 @@ def run_ids(count: int) -> list[RunId]:
 
 def ended(claimed: Claimed, outcome: Outcome, policy: RetryPolicy = NO_JITTER) -> Transition:
     return after_run(claimed, outcome, policy, Chance(1.0, JobId(new_id())))
+
+
+def snapshot(claimed: Claimed, document: str = "{}", previous: Checkpoint | None = None, **fields: Any) -> Checkpoint:
+    """The next checkpoint of a run; the first one, unless it is told which it follows."""
+    values: dict[str, Any] = {"checkpoint_id": new_id(), "previous_id": previous.checkpoint_id if previous else None, **fields}
+    return Checkpoint(claimed.job_id, claimed.run_id, document=document, **values)

@@ -15,7 +15,8 @@ from cortex_plane.core.audit_chain import BEFORE_ALL, Seal, seal_after
 from cortex_plane.operations import seal_audit as sealing
 from cortex_plane.operations.verify_audit import verify_audit
 from cortex_plane.ports.store import Store
-from cortex_plane.runtime.sealer import Sealer
+from cortex_plane.runtime import sealer as sealer_module
+from cortex_plane.runtime.sealer import CROWD_SECONDS, MOST_AT_ONCE, REST_SECONDS, RESTS_FOR_WORK, Sealer
 from tests.contract.sessions import Four, Session
 from tests.contract.support import Raw, Refused, Scene
 
@@ -141,6 +142,48 @@ async def test_the_sealer_seals_everything_within_two_looks(scene: Scene, monkey
     assert [await sealer.once(), await sealer.once()] == [1.0, 1.0]
     assert await sealed(scene.store) == [2, 2, 1]
     assert (await verify_audit(scene.store)).sound
+
+
+class Stopwatch:
+    """Every look at it takes a hundredth of a second."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def __call__(self) -> float:
+        self.at += 0.01
+        return self.at
+
+
+async def next_seal(store: Store, sealer: Sealer) -> float:
+    """How long the sealer rests after it has made one more seal. On PostgreSQL a first look settles nothing."""
+    before = await sealed(store)
+    while True:
+        rest = await sealer.once()
+        if await sealed(store) != before:
+            return rest
+
+
+async def test_a_sealer_goes_on_at_once_after_a_full_batch_unless_many_entries_still_come_in(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopwatch = Stopwatch()
+    monkeypatch.setattr(sealer_module, "_now", stopwatch)
+    names = [str(number) for number in range(MOST_AT_ONCE)]
+    sealer = Sealer(scene.store)
+    await record(scene.store, *names, *names, *names, "last")
+    gives_way = pytest.approx(RESTS_FOR_WORK * 0.01)
+
+    assert await next_seal(scene.store, sealer) == gives_way
+    stopwatch.at += CROWD_SECONDS
+    assert await next_seal(scene.store, sealer) == 0.0
+    await record(scene.store, *names)
+    stopwatch.at += CROWD_SECONDS
+    assert await next_seal(scene.store, sealer) == gives_way
+    stopwatch.at += CROWD_SECONDS
+    assert await next_seal(scene.store, sealer) == 0.0
+    assert await next_seal(scene.store, sealer) == REST_SECONDS
+    assert await sealed(scene.store) == [MOST_AT_ONCE] * 4 + [1]
 
 
 async def test_a_sealer_with_nothing_to_do_writes_nothing(scene: Scene) -> None:

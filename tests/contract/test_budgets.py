@@ -12,13 +12,14 @@ from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.budgets import BY_BUDGET
 from cortex_plane.core.controls import Control, OnExhausted, Scope
 from cortex_plane.core.errors import BudgetExhausted, BudgetNotFound, Denied, InvalidInput, TenantNotFound, UnknownAgent
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, JobId, TenantId
+from cortex_plane.core.jobs import DEFAULT_TENANT_ID, INTERNAL_QUEUE, JobId, TenantId
 from cortex_plane.core.outcomes import Done, Interrupted
 from cortex_plane.operations import steer_work
 from cortex_plane.operations.directory import Directory
+from cortex_plane.operations.retry_job import retry_job
 from cortex_plane.operations.set_budget import remove_budget, set_budget
 from cortex_plane.operations.submit_jobs import Submission, submit_jobs
-from tests.contract.support import Raw, Scene, ended
+from tests.contract.support import FATAL, Raw, Scene, ended
 
 pytestmark = pytest.mark.anyio
 
@@ -104,6 +105,43 @@ async def test_a_tenant_that_has_spent_its_budget_is_refused_under_its_name(scen
         await submit(scene, Submission("echo", tenant="acme & sons"))
 
     assert len(await submit(scene, Submission("echo"))) == 1
+
+
+@pytest.mark.parametrize("scope", [Scope.AGENT, Scope.TENANT])
+async def test_an_operators_retry_is_refused_as_a_submission_is(scene: Scene, scope: Scope) -> None:
+    acme = await scene.tenant("acme")
+    claimed = await scene.running(tenant_id=acme)
+    await scene.store.queue.finish([ended(claimed, FATAL)._replace(cost_cents=100)], "test")
+    directory = Directory(scene.store)
+    await set_budget(scene.store, directory, scope, "echo" if scope is Scope.AGENT else "acme", 100)
+    with pytest.raises(BudgetExhausted) as submission:
+        await submit(scene, Submission("echo", tenant="acme"))
+
+    with pytest.raises(BudgetExhausted) as retry:
+        await retry_job(scene.store, new_id, claimed.job_id)
+
+    assert str(retry.value) == str(submission.value)
+    assert (await scene.job(claimed.job_id)).retried_as is None
+    await set_budget(scene.store, directory, scope, "echo" if scope is Scope.AGENT else "acme", 101)
+    assert await retry_job(scene.store, new_id, claimed.job_id)
+
+
+async def test_a_budget_that_pauses_does_not_refuse_a_retry(scene: Scene) -> None:
+    claimed = await scene.running()
+    await scene.store.queue.finish([ended(claimed, FATAL)._replace(cost_cents=100)], "test")
+    await budget(scene, 100, "pause", agent="echo")
+
+    assert await retry_job(scene.store, new_id, claimed.job_id)
+
+
+async def test_the_planes_own_work_is_retried_whatever_its_tenant_has_spent(scene: Scene) -> None:
+    await spend(scene, 100)
+    await scene.agent("cortex.echo")
+    own = await scene.submit("cortex.echo", queue=INTERNAL_QUEUE)
+    await scene.store.jobs.cancel(own, None, None)
+    await budget(scene, 100, "refuse", tenant="default")
+
+    assert await retry_job(scene.store, new_id, own)
 
 
 async def test_a_higher_budget_or_none_takes_jobs_again(scene: Scene) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import JobId
+from cortex_plane.core.errors import AlreadyFinished, Denied, JobNotFound
+from cortex_plane.core.jobs import INTERNAL_QUEUE, JobId
 from cortex_plane.core.outcomes import Done
 from cortex_plane.core.states import TERMINAL, JobStatus, RunStatus
+from cortex_plane.operations.cancel_job import cancel_job
+from tests.contract.group_scene import GroupScene
 from tests.contract.support import Raw, Scene
 
 pytestmark = pytest.mark.anyio
@@ -80,3 +83,28 @@ async def test_no_token_survives_a_cancellation(scene: Scene, raw: Raw) -> None:
     await scene.store.jobs.cancel(job_id, None, None)
 
     assert await raw(f"select approval_token, approval_expires_at from cortex.job where id = '{job_id}'") == [(None, None)]
+
+
+async def test_what_belongs_to_the_plane_itself_is_not_cancelled_by_people(scene: Scene) -> None:
+    groups = GroupScene(scene)
+    group_id, _ = await groups.add(1)
+    [member] = await groups.start()
+    await scene.finish(member, Done("1"))
+    [look] = await scene.store.jobs.list(queue=INTERNAL_QUEUE)
+
+    with pytest.raises(Denied, match=rf"Job {look.id} \(cortex.group\) belongs to the plane itself"):
+        await cancel_job(scene.store, look.id, actor="ada")
+
+    assert await scene.status(look.id) is JobStatus.PENDING
+    await groups.move_on()
+    assert (await groups.group(group_id)).is_finished
+
+
+async def test_a_job_of_anybody_else_is_cancelled_once(scene: Scene) -> None:
+    job_id = await scene.submit()
+    await cancel_job(scene.store, job_id, actor="ada")
+
+    with pytest.raises(AlreadyFinished):
+        await cancel_job(scene.store, job_id)
+    with pytest.raises(JobNotFound):
+        await cancel_job(scene.store, JobId(new_id()))

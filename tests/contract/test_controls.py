@@ -130,19 +130,6 @@ async def test_a_limit_frees_itself_when_the_worker_dies(scene: Scene) -> None:
     assert ids(await scene.claim(await scene.worker())) == [lost.job_id] == jobs[:1]
 
 
-@pytest.mark.parametrize("scope", [Scope.QUEUE, Scope.AGENT, Scope.TENANT])
-async def test_many_claims_at_once_never_exceed_a_limit(scene: Scene, scope: Scope) -> None:
-    tenant = await scene.tenant("acme")
-    for _ in range(60):
-        await scene.submit(tenant_id=tenant)
-    name = {Scope.QUEUE: "default", Scope.AGENT: "echo", Scope.TENANT: tenant}[scope]
-    await steer_work.limit(scene.store, scope, name, 7, actor="ada")
-    workers = [await scene.worker() for _ in range(16)]
-
-    claims = await asyncio.gather(*(scene.claim(worker, 3) for worker in workers for _ in range(2)))
-    assert sum(len(claim) for claim in claims) == 7
-
-
 @pytest.mark.parametrize("max_running", [0, -1, True, 2.5, "3", 1_000_001])
 async def test_a_limit_that_is_none_is_refused(scene: Scene, max_running: object) -> None:
     with pytest.raises(InvalidInput, match="max_running must be a whole number from 1"):

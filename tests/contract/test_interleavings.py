@@ -8,10 +8,10 @@ import pytest
 
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.jobs import Claimed, JobId
-from cortex_plane.core.outcomes import Chance, Checkpoint, Done, Interrupted, after_crash
+from cortex_plane.core.outcomes import Chance, Done, Interrupted, after_crash
 from cortex_plane.core.states import JobStatus
 from tests.contract.sessions import Four, batch
-from tests.contract.support import BOOM, Raw, Scene, ended
+from tests.contract.support import BOOM, Raw, Scene, ended, snapshot
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,7 @@ async def test_a_zombies_checkpoint_that_waited_for_a_lock_is_not_saved(scene: S
     await rescuer.begin()
     await rescuer.finish(ended(claimed, Interrupted()))
     await rescuer.claim(await scene.worker())
-    late = asyncio.create_task(zombie.save(Checkpoint(claimed.job_id, claimed.run_id, '{"step":9}')))
+    late = asyncio.create_task(zombie.save(snapshot(claimed, '{"step":9}')))
     await zombie.waits(late)
     await rescuer.commit()
 

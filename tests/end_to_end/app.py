@@ -127,7 +127,8 @@ class Death:
         self._statement, self._moment, self._left = statement, moment, count
         self._armed = False
         if moment == "answered":
-            self._wrap_caller(store.queue, statement.rpartition("/")[2])
+            noun, _, verb = statement.partition("/")
+            self._wrap_caller(store.checkpoints if noun == "checkpoints" else store.queue, verb)
         elif hasattr(store._database, "_writer"):
             self._wrap_sqlite(store._database)
         else:

@@ -13,7 +13,9 @@ from cortex_plane.adapters.system import new_id
 from cortex_plane.core.agents import AgentConfig, AgentRecord
 from cortex_plane.core.jobs import DEFAULT_TENANT_ID, AgentId, Claimed, JobId, NewJob, RunId, WorkerId
 from cortex_plane.core.workers import NewWorker
+from cortex_plane.operations.directory import Directory
 from cortex_plane.ports.store import Store
+from cortex_plane.runtime.lending import DEFAULT_TERMS, Lender
 from cortex_plane.runtime.worker import Worker, WorkerOptions
 
 PATIENCE_SECONDS = 15.0
@@ -37,7 +39,8 @@ async def working(plane: Plane, **options: Any) -> AsyncIterator[None]:
 async def worker_on(plane: Plane, store: Store, **options: Any) -> AsyncIterator[Worker]:
     """A worker with the plane's agents on a store that the test has tampered with."""
     defaults = {"queues": ("default",), "lease_seconds": plane.settings.lease_seconds, "grace_seconds": 0.3}
-    worker = Worker(store, plane.agents, WorkerOptions(**{**defaults, **options}), plane.clock, new_id, lambda: 0.5)
+    lender = Lender(store, Directory(store), plane.clock, new_id, lambda: 0.5, DEFAULT_TERMS)
+    worker = Worker(store, plane.agents, WorkerOptions(**{**defaults, **options}), plane.clock, new_id, lambda: 0.5, lender)
     task = asyncio.create_task(worker.run())
     try:
         yield worker

@@ -13,7 +13,7 @@ import pytest
 from cortex_plane import Backoff, Context, InvalidInput, JobStatus, Plane, RetryPolicy
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.errors import UnknownAgent
-from cortex_plane.core.groups import LARGEST_GROUP, GroupFinished, GroupNotFound, GroupStatus
+from cortex_plane.core.groups import LARGEST_GROUP, GroupFinished, GroupNotFinished, GroupNotFound, GroupStatus
 from cortex_plane.core.jobs import TenantId
 from cortex_plane.groups import GroupHandle, Groups
 from cortex_plane.operations.submit_jobs import Submission
@@ -74,6 +74,47 @@ TELL = Submission("tell", {"word": "over"})
 
 async def outcome(handle: GroupHandle) -> list[JobStatus]:
     return [await job.status() for job in handle.jobs]
+
+
+# -- waiting -------------------------------------------------------------------------------------
+
+
+async def test_waiting_for_a_group_answers_with_the_finished_group(plane: TestPlane, scribe: Scribe) -> None:
+    async with working(plane):
+        handle = await Groups(plane).submit([*notes("a", "b"), fails("c")], on_failure="continue", callback=TELL)
+        group = await handle.wait(timeout=20)
+        by_prefix = await Groups(plane).wait(handle.id[:30], timeout=20)
+
+    assert (group.id, group.status, group.tally.completed, group.tally.failed) == (handle.id, GroupStatus.FAILED, 2, 1)
+    assert group.finished_at is not None
+    assert group.callback_job_id is not None
+    assert by_prefix == group
+
+
+async def test_a_group_that_takes_longer_goes_on_and_says_how_far_it_is(plane: TestPlane, scribe: Scribe) -> None:
+    handle = await Groups(plane).submit(notes("a", "b"))
+
+    with pytest.raises(GroupNotFinished, match=r"still PENDING after 0\.05 s: 0 of 2 members have ended") as late:
+        await handle.wait(timeout=0.05)
+
+    assert isinstance(late.value, TimeoutError)
+    await plane.work()
+    assert (await handle.wait(timeout=20)).status is GroupStatus.COMPLETED
+
+
+async def test_waiting_for_a_group_includes_a_retry_of_a_member(plane: TestPlane, scribe: Scribe) -> None:
+    handle = await Groups(plane).submit([fails("a")])
+    await plane.work()
+    assert (await handle.wait(timeout=20)).status is GroupStatus.FAILED
+    await plane.retry(handle.jobs[0].id)
+
+    with pytest.raises(GroupNotFinished, match="still RUNNING"):
+        await handle.wait(timeout=0.05)
+
+
+async def test_nobody_waits_for_a_group_that_never_was(plane: TestPlane) -> None:
+    with pytest.raises(GroupNotFound):
+        await Groups(plane).wait(new_id(), timeout=20)
 
 
 # -- running -------------------------------------------------------------------------------------

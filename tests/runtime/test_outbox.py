@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cortex_plane import InvalidInput, JobStatus
+from cortex_plane.adapters.system import new_id
+from cortex_plane.core.checkpoints import Blob, Checkpoint
 from cortex_plane.core.errors import Conflict, LeaseLost, Unavailable
 from cortex_plane.core.jobs import Claimed, RunId
-from cortex_plane.core.outcomes import Checkpoint, Transition
+from cortex_plane.core.outcomes import Transition
 from cortex_plane.core.states import WaitReason
 from cortex_plane.core.workers import actor_of
 from cortex_plane.ports.store import Store
@@ -50,8 +53,9 @@ def completed(claimed: Claimed, output: Any = None) -> Transition:
     return Transition(claimed.job_id, claimed.run_id, JobStatus.COMPLETED, "complete", output=json.dumps(output))
 
 
-def snapshot(claimed: Claimed, step: int) -> Checkpoint:
-    return Checkpoint(claimed.job_id, claimed.run_id, json.dumps({"step": step}))
+def snapshot(claimed: Claimed, step: int, previous: Checkpoint | None = None) -> Checkpoint:
+    previous_id = None if previous is None else previous.checkpoint_id
+    return Checkpoint(claimed.job_id, claimed.run_id, new_id(), previous_id, json.dumps({"step": step}))
 
 
 async def test_what_is_posted_together_is_written_together(store: Store, clock: ManualClock) -> None:
@@ -72,34 +76,38 @@ async def test_of_two_snapshots_of_one_run_only_the_newer_is_written_and_both_wr
     desk = await desk_with(store, clock, 2)
     first, second = desk.claimed
     saves = Recorder()
-    desk.faulty.around("queue", "save_checkpoints", saves)
+    desk.faulty.around("checkpoints", "save", saves)
 
+    older = replace(snapshot(first, 1), blobs=(Blob("a" * 64, '"a"'),), cost_cents=3)
+    newer = replace(snapshot(first, 2, older), blobs=(Blob("b" * 64, '"b"'),), cost_cents=4)
     await asyncio.wait_for(
-        asyncio.gather(
-            desk.outbox.save(snapshot(first, 1)), desk.outbox.save(snapshot(second, 7)), desk.outbox.save(snapshot(first, 2))
-        ),
-        5,
+        asyncio.gather(desk.outbox.save(older), desk.outbox.save(snapshot(second, 7)), desk.outbox.save(newer)), 5
     )
 
     written = [{checkpoint.run_id: json.loads(checkpoint.document) for checkpoint in batch} for batch in saves.asked]
     assert written == [{first.run_id: {"step": 2}, second.run_id: {"step": 7}}]
     stored = {str(row[0]): json.loads(row[1]) for row in await query(database_url, "select id, checkpoint from cortex.job")}
     assert stored == {first.job_id: {"step": 2}, second.job_id: {"step": 7}}
+    assert await desk.store.checkpoints.blobs(first.job_id, ["a" * 64, "b" * 64]) == {"a" * 64: '"a"', "b" * 64: '"b"'}
+    job = await desk.store.jobs.get(first.job_id)
+    assert job is not None
+    assert job.cost_cents == 7
 
 
 async def test_a_snapshot_that_comes_while_one_is_written_is_written_after_it(store: Store, clock: ManualClock) -> None:
     desk = await desk_with(store, clock, 1)
     (claimed,) = desk.claimed
     saves = Recorder()
-    desk.faulty.around("queue", "save_checkpoints", saves)
+    desk.faulty.around("checkpoints", "save", saves)
 
-    early = asyncio.create_task(desk.outbox.save(snapshot(claimed, 1)))
+    first = snapshot(claimed, 1)
+    early = asyncio.create_task(desk.outbox.save(first))
 
     async def under_way() -> bool:
         return bool(saves.asked)
 
     await eventually(under_way)
-    await asyncio.gather(early, desk.outbox.save(snapshot(claimed, 2)))
+    await asyncio.gather(early, desk.outbox.save(snapshot(claimed, 2, first)))
 
     assert [json.loads(batch[0].document) for batch in saves.asked] == [{"step": 1}, {"step": 2}]
 
@@ -147,15 +155,14 @@ async def test_one_bad_element_of_two_hundred_fails_alone(store: Store, clock: M
 async def test_a_bad_checkpoint_fails_alone_too(store: Store, clock: ManualClock) -> None:
     desk = await desk_with(store, clock, 20)
     checkpoints = [snapshot(claimed, 1) for claimed in desk.claimed]
-    unlucky = desk.claimed[7]
-    checkpoints[7] = Checkpoint(unlucky.job_id, unlucky.run_id, '{"text": "a\\u0000b"}')
+    checkpoints[7] = replace(checkpoints[7], document='{"text": "a\\u0000b"}')
 
     async def refuse(method: Any, batch: Sequence[Checkpoint]) -> Any:
         if any("u0000" in checkpoint.document for checkpoint in batch):
             raise InvalidInput("The database refused it.")
         return await method(batch)
 
-    desk.faulty.around("queue", "save_checkpoints", refuse)
+    desk.faulty.around("checkpoints", "save", refuse)
     answers = await asyncio.wait_for(
         asyncio.gather(*(desk.outbox.save(checkpoint) for checkpoint in checkpoints), return_exceptions=True), 10
     )
@@ -178,7 +185,7 @@ async def test_an_error_that_nobody_foresaw_is_answered_too(store: Store, clock:
 async def test_a_database_that_is_away_is_waited_for(store: Store, clock: ManualClock) -> None:
     desk = await desk_with(store, clock, 5)
     desk.faulty.around("queue", "finish", fails(3))
-    desk.faulty.around("queue", "save_checkpoints", fails(2))
+    desk.faulty.around("checkpoints", "save", fails(2))
 
     saved = asyncio.gather(*(desk.outbox.save(snapshot(claimed, 1)) for claimed in desk.claimed))
     answers = await asyncio.wait_for(asyncio.gather(*(desk.outbox.finish(completed(claimed)) for claimed in desk.claimed)), 10)
@@ -196,7 +203,7 @@ async def test_abandoning_answers_those_who_wait_and_those_whose_batch_is_under_
         await never.wait()
 
     desk.faulty.around("queue", "finish", hang)
-    desk.faulty.around("queue", "save_checkpoints", hang)
+    desk.faulty.around("checkpoints", "save", hang)
     first, second, third, fourth = desk.claimed
     early = [
         asyncio.ensure_future(desk.outbox.finish(completed(first))),

@@ -10,7 +10,7 @@ from cortex_plane import Backoff, JobStatus, RetryPolicy, RunStatus, WaitReason
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.agents import AgentConfig
 from cortex_plane.core.jobs import DEFAULT_TENANT_ID, Claimed, Job, JobId, NewJob, WorkerId
-from cortex_plane.core.outcomes import Transition
+from cortex_plane.core.outcomes import Chance, Transition, after_crash
 from cortex_plane.core.states import WorkerStatus
 from cortex_plane.core.workers import actor_of
 from cortex_plane.operations.finish_runs import finish_runs
@@ -220,6 +220,53 @@ async def test_two_rescuers_rescue_each_run_once(fleet: Fleet, store: Store, clo
     assert sum(counts) == 250
     assert {(await fleet.job(job_id)).status for job_id in ids[::25]} == {JobStatus.RETRY}
     assert await broken_rules(database_url) == {}
+
+
+@pytest.mark.parametrize("recoveries", ["one after the other", "at once"])
+async def test_retry_creation_is_idempotent_however_often_recovery_runs(
+    fleet: Fleet, store: Store, clock: ManualClock, database_url: str, recoveries: str
+) -> None:
+    """Spec 4.4: if the retry exists, none is created; if it does not, one is."""
+    ids = await submit_to(store, await register_agent(store, FAIL), 20, max_retries=1)
+    assert len(await claim(store, await register_worker(store), 20)) == 20
+    await clock.advance(seconds=16)
+    rescuers = [await register_worker(store) for _ in range(2)]
+
+    async def recover(rescuer: WorkerId) -> int:
+        await declare_lost(store, rescuer)
+        return await rescue_runs(store, rescuer, new_id, lambda: 0.5)
+
+    if recoveries == "at once":
+        assert sum(await asyncio.gather(*map(recover, rescuers))) == 20
+    else:
+        assert [await recover(rescuer) for rescuer in rescuers] == [20, 0]
+    assert await recover(rescuers[0]) == 0
+
+    for job_id in ids:
+        job = await fleet.job(job_id)
+        successor = await fleet.job(str(job.retried_as))
+        assert (job.status, successor.status, successor.retry_of) == (JobStatus.FAILED, JobStatus.PENDING, job_id)
+    assert len(await store.jobs.list()) == 40
+    assert await broken_rules(database_url) == {}
+
+
+@pytest.mark.parametrize("seen_by", [1, 2])
+async def test_a_recovery_that_looks_again_with_what_it_saw_before_creates_no_second_retry(
+    fleet: Fleet, store: Store, clock: ManualClock, seen_by: int
+) -> None:
+    """Both have read the lost run before either writes: the slower one finds it closed."""
+    (job_id,) = await submit_to(store, await register_agent(store, FAIL), 1, max_retries=1)
+    await claim(store, await register_worker(store), 1)
+    await clock.advance(seconds=16)
+    rescuer = await register_worker(store)
+    await declare_lost(store, rescuer)
+    (lost,) = await store.workers.lost_runs(10)
+
+    for _ in range(1 + seen_by):
+        await store.queue.finish([after_crash(lost, Chance(0.5, JobId(new_id())))], actor_of(rescuer))
+
+    assert len(await store.jobs.list()) == 2
+    assert (await fleet.job(job_id)).retried_as is not None
 
 
 @pytest.mark.parametrize("jobs", [0, 2])

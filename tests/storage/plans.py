@@ -16,7 +16,7 @@ from tests.contract.support import BOOM, Scene, run_ids
 
 FINISHED = 20_000
 WAITING = 3_000
-LARGE = ("job", "job_run", "job_history", "queue_entry")
+LARGE = ("job", "job_run", "job_history", "queue_entry", "job_blob", "job_event")
 
 
 async def populate(scene: Scene) -> dict[str, Any]:
@@ -35,7 +35,11 @@ async def populate(scene: Scene) -> dict[str, Any]:
         await scene.submit(serial_key=f"key-{key // 2}")
     for seconds in range(10):
         await scene.submit(delay_seconds=60.0 + seconds)
-    return {"agent": await scene.agent(), "worker": worker, "running": running[2:], "lost": vanished}
+    parent = await scene.submit(queue="other")
+    for _ in range(3):
+        await scene.submit(parent_id=parent, cancel_with_parent=True)
+    await scene.store.jobs.cancel(parent, None, None)
+    return {"agent": await scene.agent(), "worker": worker, "running": running[2:], "lost": vanished, "parent": parent}
 
 
 def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -65,6 +69,10 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "lost runs": ("runs/of_lost_workers", {"limit": 100}),
         "open runs": ("runs/open", {"worker_id": facts["worker"], "run_ids": runs}),
         "closed runs": ("runs/closed", {"job_ids": ids, "run_ids": runs}),
+        "load": ("checkpoints/load", {"job_id": running[0].job_id}),
+        "blobs": ("checkpoints/blobs", {"job_id": running[0].job_id, "digests": json.dumps([]) if dialect == "sqlite" else []}),
+        "list live": ("checkpoints/live", {"after": running[0].job_id, "limit": 50}),
+        "events": ("events/list", {"job_id": running[0].job_id, "after": 0, "limit": 50}),
     }
     for name, values in asked.values():
         missing = set(statement(name, dialect).parameters) - set(values) - {"now"}
@@ -88,6 +96,10 @@ INDEXES = {
     "lost runs": "job_run_open",
     "open runs": "job_run_open",
     "closed runs": "job_run_pkey",
+    "load": "job_pkey",
+    "blobs": "job_blob_pkey",
+    "list live": "job_pkey",
+    "events": "job_event_of_job",
 }
 
 

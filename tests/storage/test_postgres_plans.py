@@ -12,11 +12,12 @@ import pytest
 from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.queue import SqlQueue
 from cortex_plane.adapters.storage.statements import statement
-from cortex_plane.core.outcomes import Checkpoint, Done
+from cortex_plane.core.checkpoints import Blob
+from cortex_plane.core.outcomes import Done
 from cortex_plane.testing import ManualClock, PostgresCluster
 from cortex_plane.wiring import open_store
 from tests.contract.sessions import Session, sessions
-from tests.contract.support import BOOM, Scene, ended
+from tests.contract.support import BOOM, Scene, ended, snapshot
 from tests.storage.plans import FINISHED, INDEXES, LARGE, populate, questions
 
 pytestmark = pytest.mark.anyio
@@ -40,6 +41,8 @@ insert into cortex.job_history (job_id, revision, new_status, cause, created_at)
   select id, 3, status, 'test', created_at from cortex.job
   union all select id, 2, 'RUNNING', 'claim', created_at from cortex.job
   union all select id, 1, 'PENDING', 'submit', created_at from cortex.job;
+insert into cortex.job_blob (job_id, sha256, content) select id, repeat('0', 64), '{{}}' from cortex.job;
+insert into cortex.job_event (job_id, run_id, at, kind, data) select id, id, created_at, 'log', '{{}}' from cortex.job;
 set session_replication_role = default;
 """
 
@@ -171,7 +174,7 @@ async def test_an_end_a_checkpoint_and_a_cancel_read_only_their_own_rows(
     await session.connection.execute(f"set local plan_cache_mode = {mode}")
     first, second, third, fourth, *_ = facts["running"]
     queue = SqlQueue(session)  # type: ignore[arg-type]
-    assert len(await queue.save_checkpoints([Checkpoint(first.job_id, first.run_id, "{}")])) == 1
+    assert len(await session.save(snapshot(first, blobs=(Blob("a" * 64, "{}"),)), snapshot(second))) == 2
     assert len(await queue.finish([ended(first, Done("1")), ended(second, BOOM), ended(third, Done("1"))], "test")) == 3
     assert await session.cancel(fourth.job_id)
 

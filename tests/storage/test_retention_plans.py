@@ -145,6 +145,22 @@ async def test_postgresql_deletes_a_batch_by_its_ids(session: Session, newest: b
         assert rows - rows_before <= 6 * BATCH, f"pruning reads {rows - rows_before} rows of {table}"
 
 
+@pytest.mark.parametrize("mode", ["auto", "force_custom_plan", "force_generic_plan"])
+async def test_postgresql_deletes_what_belongs_to_a_job_by_its_id_whoever_deletes_it(session: Session, mode: str) -> None:
+    await session.connection.execute(f"set local plan_cache_mode = {mode}")
+    found = await session.connection.fetch(f"select id from cortex.job where status = 'COMPLETED' order by id limit {BATCH}")
+    ids = [row[0] for row in found]
+    before = await postgres.touched(session)
+
+    await session.connection.execute("delete from cortex.job where id = any ($1)", ids)
+
+    after = await postgres.touched(session)
+    for table, belongings in (("job_history", 3), ("job_run", 1), ("queue_entry", 0)):
+        scans, rows = (after.get(table, (0, 0))[n] - before.get(table, (0, 0))[n] for n in (0, 1))
+        assert scans == 0, f"deleting scans {table}"
+        assert rows <= belongings * BATCH, f"deleting reads {rows} rows of {table}"
+
+
 async def test_postgresql_adds_a_cost_without_reading_others(facts: dict[str, Any], session: Session) -> None:
     one = facts["running"][0]
     before = await postgres.touched(session)

@@ -15,6 +15,7 @@ from cortex_plane.core.webhooks import AddedEndpoint
 from cortex_plane.operations.add_endpoint import EndpointWish, add_endpoint
 from cortex_plane.operations.directory import Directory
 from cortex_plane.ports.store import Store
+from cortex_plane.runtime.lending import DEFAULT_TERMS, Lender
 from cortex_plane.runtime.webhooks import webhook_agent
 from cortex_plane.runtime.worker import Worker, WorkerOptions
 from cortex_plane.testing import ManualClock
@@ -41,7 +42,9 @@ class Post(Scene):
     async def deliver(self) -> None:
         """Whatever is due now, to its end."""
         options = WorkerOptions(queues=("cortex",), concurrency=5)
-        await Worker(self.store, {self.code.job_type: self.code}, options, self.clock, new_id, lambda: 1.0).run(until_idle=True)
+        lender = Lender(self.store, Directory(self.store), self.clock, new_id, lambda: 1.0, DEFAULT_TERMS)
+        worker = Worker(self.store, {self.code.job_type: self.code}, options, self.clock, new_id, lambda: 1.0, lender)
+        await worker.run(until_idle=True)
 
     async def deliveries(self) -> list[Job]:
         """Oldest first."""

@@ -1,4 +1,4 @@
-"""Runs a program's coroutine on the fastest event loop that this platform has, beside threads that wait for each other briefly."""
+"""Runs a program's coroutine on the fastest event loop that there is, beside threads that wait for each other briefly."""
 
 from __future__ import annotations
 

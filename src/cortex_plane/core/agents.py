@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from cortex_plane.core.jobs import DEFAULT_QUEUE, AgentId
 from cortex_plane.core.retry import CRASH_LIMIT, CrashPolicy, RetryPolicy
+
+Granularity = Literal["per_step", "per_tool_call", "per_llm_response"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,10 @@ class AgentConfig:
     timeout_seconds: float | None = None
     max_concurrency: int | None = None
     """At most so many of its jobs run at a time, over all workers, unless an operator has said otherwise."""
+    checkpoint_granularity: Granularity = "per_step"
+    """When calls inside a step are written: with the step, or each tool call or model's answer at once."""
+    side_effect_tools: tuple[str, ...] | None = None
+    """The tools that change something outside; None: all of them."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -29,6 +35,8 @@ class AgentConfig:
             "crash_limit": self.crash_limit,
             "timeout_seconds": self.timeout_seconds,
             "max_concurrency": self.max_concurrency,
+            "checkpoint_granularity": self.checkpoint_granularity,
+            "side_effect_tools": None if self.side_effect_tools is None else list(self.side_effect_tools),
         }
 
     @classmethod
@@ -41,6 +49,8 @@ class AgentConfig:
             crash_limit=stored.get("crash_limit", CRASH_LIMIT),
             timeout_seconds=stored.get("timeout_seconds"),
             max_concurrency=stored.get("max_concurrency"),
+            checkpoint_granularity=stored.get("checkpoint_granularity", "per_step"),
+            side_effect_tools=None if stored.get("side_effect_tools") is None else tuple(stored["side_effect_tools"]),
         )
 
 

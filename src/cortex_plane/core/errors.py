@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from shlex import quote
+from typing import Any
 
 
 class CortexError(Exception):
@@ -107,6 +108,58 @@ class LeaseLost(Conflict):
     def __init__(self, job_id: str, run_id: str) -> None:
         super().__init__(f"Run {run_id} of job {job_id} was superseded; its result is dropped.")
         self.job_id, self.run_id = job_id, run_id
+
+
+class StepFailed(CortexError):
+    """What a step or a tool call raised, as the handler sees it: the same when it happens and when it is replayed."""
+
+    def __init__(self, step: str, error: dict[str, Any]) -> None:
+        super().__init__(f'Step "{step}" failed: {error.get("type")}: {error.get("message")}')
+        self.step, self.error = step, error
+
+
+class StepTimedOut(CortexError, TimeoutError):
+    def __init__(self, step: str, seconds: float) -> None:
+        super().__init__(f'Step "{step}" did not finish within {seconds:g} s.')
+        self.step = step
+
+
+class CodeChanged(Conflict):
+    """The handler asks for something else than what is recorded, so its recorded steps cannot be continued."""
+
+    def __init__(self, step: str, message: str) -> None:
+        super().__init__(message)
+        self.step = step
+
+
+class ToolUncertain(Conflict):
+    """A tool call was begun, and nobody knows whether it happened: a worker died in the middle of it."""
+
+    def __init__(self, tool: str, invocation_id: str) -> None:
+        super().__init__(
+            f'Tool "{tool}" was called (invocation {invocation_id}) when a worker died, and nobody knows whether it took effect. '
+            "Look at the other side, then fork or retry the job. To decide by code instead, give the call "
+            'verify=... or on_uncertain="rerun".'
+        )
+        self.tool, self.invocation_id = tool, invocation_id
+
+
+class CheckpointCorrupted(Conflict):
+    """A stored checkpoint that must not be resumed from. `kind` says in one word what is wrong with it."""
+
+    def __init__(self, kind: str, details: str) -> None:
+        super().__init__(f"Checkpoint corruption detected: {details}")
+        self.kind, self.details = kind, details
+
+
+class CheckpointTooLarge(InvalidInput):
+    def __init__(self, size: int, limit: int, step: str) -> None:
+        super().__init__(
+            f'The checkpoint after step "{step}" is {size:,} bytes; the limit is {limit:,}. Keep large data elsewhere and '
+            "store a reference, or raise CORTEX_CHECKPOINT_LIMIT_BYTES.",
+            field="checkpoint",
+        )
+        self.size, self.limit, self.step = size, limit, step
 
 
 class JobFailed(CortexError):

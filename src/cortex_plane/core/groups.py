@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Literal, NewType
 
 from cortex_plane.core.agents import AgentConfig
-from cortex_plane.core.errors import Conflict, NotFound
+from cortex_plane.core.errors import Conflict, CortexError, NotFound
 from cortex_plane.core.jobs import INTERNAL_QUEUE, JobId, NewJob, TenantId
 from cortex_plane.core.retry import Backoff, RetryPolicy
 from cortex_plane.core.states import JobStatus
@@ -109,6 +109,11 @@ class Group:
     def status(self) -> GroupStatus:
         return group_status(self.tally)
 
+    @property
+    def is_finished(self) -> bool:
+        """It has ended, what follows from that is done, and nobody has retried a member since."""
+        return self.finished_at is not None and not self.tally.open
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -174,4 +179,15 @@ class GroupNotFound(NotFound):
 class GroupFinished(Conflict):
     def __init__(self, group_id: str, status: str) -> None:
         super().__init__(f"Group {group_id} is already {status}: no member is left to cancel.")
+        self.group_id, self.status = group_id, status
+
+
+class GroupNotFinished(CortexError, TimeoutError):
+    """Raised by `group.wait(timeout=...)` when the group goes on for longer."""
+
+    def __init__(self, group_id: str, status: str, ended: int, members: int, seconds: float) -> None:
+        super().__init__(
+            f"Group {group_id} is still {status} after {seconds:g} s: {ended} of {members} members have ended. "
+            "It goes on; ask again later."
+        )
         self.group_id, self.status = group_id, status

@@ -25,6 +25,15 @@ DEFAULT_TENANT_ID = TenantId("00000000-0000-7000-8000-000000000000")
 
 
 @dataclass(frozen=True, slots=True)
+class BornWith:
+    """The checkpoint that a forked job starts from: JSON text in normal form, and the job whose blobs it refers to."""
+
+    checkpoint_id: str
+    document: str
+    copy_blobs_of: JobId
+
+
+@dataclass(frozen=True, slots=True)
 class NewJob:
     """A checked submission. `payload` is JSON text in normal form."""
 
@@ -47,6 +56,9 @@ class NewJob:
     created_by: str | None = None
     template_id: str | None = None
     group_id: str | None = None
+    parent_id: JobId | None = None
+    cancel_with_parent: bool = False
+    checkpoint: BornWith | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,10 @@ class Job:
     serial_key: str | None
     retry_of: JobId | None
     retried_as: JobId | None
+    parent_id: JobId | None
+    group_id: str | None
+    template_id: str | None
+    checkpoint_id: str | None
     created_by: str | None
     cost_cents: int
     tags: list[str]
@@ -124,6 +140,8 @@ class Claimed(NamedTuple):
     timeout_seconds: float | None = None
     suspected: bool = False
     """Its last run died with its worker, so it was claimed with no other."""
+    resumes: bool = False
+    """It has a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,10 @@ class Failed:
     error: dict[str, Any]
     retryable: bool = True
     run: dict[str, Any] | None = None
+    delay_seconds: float | None = None
+    """When to retry, where somebody has said so; None: as the backoff says."""
+    note: dict[str, Any] | None = None
+    """What the history says besides."""
 
     @property
     def message(self) -> str:
@@ -40,7 +44,22 @@ class HandedBack:
     """Claimed, never started."""
 
 
-Outcome = Done | Failed | Interrupted | HandedBack
+@dataclass(frozen=True, slots=True)
+class Sleeping:
+    """The handler waits for a time to come, without a worker."""
+
+    delay_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitingChild:
+    """The handler waits for another job, without a worker. Its end wakes it; the recheck is for the case that nobody does."""
+
+    child_id: JobId
+    recheck_seconds: float
+
+
+Outcome = Done | Failed | Interrupted | HandedBack | Sleeping | AwaitingChild
 
 
 class Transition(NamedTuple):
@@ -59,15 +78,6 @@ class Transition(NamedTuple):
     crash_count: int = 0
     note: dict[str, Any] | None = None
     cost_cents: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A snapshot of a job's progress, as JSON text in normal form, fenced like a transition."""
-
-    job_id: JobId
-    run_id: RunId
-    document: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +119,10 @@ def after_run(claimed: Claimed, outcome: Outcome, policy: RetryPolicy, chance: C
             return _wait(claimed, WaitReason.INTERRUPTED, "interrupt")
         case HandedBack():
             return _wait(claimed, WaitReason.HANDED_BACK, "hand_back")
+        case Sleeping(delay_seconds):
+            return _wait(claimed, WaitReason.SLEEP, "sleep", delay_seconds=delay_seconds)
+        case AwaitingChild(child_id, recheck_seconds):
+            return _wait(claimed, WaitReason.CHILD, "call", delay_seconds=recheck_seconds, note={"child": child_id})
         case unknown:
             assert_never(unknown)
 
@@ -146,10 +160,12 @@ def after_closed_run(job: BrokenJob, status: RunStatus) -> Transition:
 
 def _retry_or_give_up(claimed: Claimed, failed: Failed, policy: RetryPolicy, chance: Chance, cause: str = "fail") -> Transition:
     if not failed.retryable:
-        return _give_up(claimed, failed, cause, note=_note(run=failed.run))
+        return _give_up(claimed, failed, cause, note=_note(run=failed.run, **(failed.note or {})))
     if claimed.retry_count >= claimed.max_retries:
         return _give_up(claimed, failed, cause, note=_note(run=failed.run, exhausted=True))
-    delay = policy.backoff.delay_seconds(claimed.retry_count, chance.number)
+    delay = failed.delay_seconds
+    if delay is None:
+        delay = policy.backoff.delay_seconds(claimed.retry_count, chance.number)
     if policy.mode == "chain":
         note = _note(run=failed.run, retry_as=chance.successor, retry_delay_seconds=delay)
         return _give_up(claimed, failed, cause, note=note)
@@ -181,9 +197,20 @@ def _wait(
     cause: str,
     error: dict[str, Any] | None = None,
     crash_count: int | None = None,
+    delay_seconds: float = 0.0,
+    note: dict[str, Any] | None = None,
 ) -> Transition:
-    """Due at once, and no retry is spent."""
-    return _change(claimed, JobStatus.RETRY, cause, error=error, wait_reason=reason, delay_seconds=0.0, crash_count=crash_count)
+    """No retry is spent."""
+    return _change(
+        claimed,
+        JobStatus.RETRY,
+        cause,
+        error=error,
+        wait_reason=reason,
+        delay_seconds=delay_seconds,
+        crash_count=crash_count,
+        note=note,
+    )
 
 
 def _change(

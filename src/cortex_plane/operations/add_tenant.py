@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.errors import InvalidInput, TenantExists
+from cortex_plane.core.errors import TenantExists
 from cortex_plane.core.jobs import TenantId
+from cortex_plane.operations.names import checked_readable_name
 from cortex_plane.ports.clock import NewId
-from cortex_plane.ports.json_text import encode
 from cortex_plane.ports.store import Store
-
-NAME_LIMIT = 200
 
 
 async def add_tenant(store: Store, new_id: NewId, name: str, *, actor: str | None = None, reason: str | None = None) -> TenantId:
-    _check(name)
+    checked_readable_name(name)
     tenant_id = TenantId(new_id())
     await store.tenants.add(tenant_id, name)
     if await store.tenants.find(name) != tenant_id:  # It was there, or somebody else was faster.
@@ -21,12 +19,3 @@ async def add_tenant(store: Store, new_id: NewId, name: str, *, actor: str | Non
     entry = AuditEntry("TENANT_ADDED", "tenant", tenant_id, actor, reason, tenant_id=tenant_id, details={"name": name})
     await store.audit.record([entry])
     return tenant_id
-
-
-def _check(name: str) -> None:
-    if not isinstance(name, str) or not name.strip() or name != name.strip() or len(name) > NAME_LIMIT or not name.isprintable():
-        raise InvalidInput(
-            f"name must be text of 1 to {NAME_LIMIT} printable characters without spaces around it, not {name!r:.80}.",
-            field="name",
-        )
-    encode(name, "name")

@@ -44,6 +44,8 @@ class Submission:
     retry: RetryPolicy | None = None
     timeout: float | timedelta | None = None
     created_by: str | None = None
+    cancel_with_parent: bool = False
+    """For a child of another job: it is cancelled when that one fails or is cancelled."""
 
 
 async def submit_jobs(
@@ -86,6 +88,7 @@ async def checked(
         serial_key=None if asked.serial_key is None else checked_name(asked.serial_key, "serial_key"),
         tags=_tags(asked.tags),
         created_by=None if asked.created_by is None else checked_name(asked.created_by, "created_by"),
+        cancel_with_parent=bool(asked.cancel_with_parent),
     )
 
 

@@ -30,3 +30,15 @@ def loads(text: str | bytes) -> Any:
 def embedded(text: str) -> Any:
     """JSON text to be placed inside a larger document without decoding it first."""
     return orjson.Fragment(text)
+
+
+def fingerprint(value: Any) -> bytes:
+    """Bytes that are the same for the same data. What is not data, such as a connection, counts by its type only."""
+    try:
+        return orjson.dumps(value, default=_by_type, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # Integers beyond 64 bits, text that is no text, circles.
+        return repr(value).encode("utf-8", "backslashreplace")
+
+
+def _by_type(value: Any) -> str:
+    return f"<{type(value).__module__}.{type(value).__qualname__}>"

@@ -9,7 +9,9 @@ from cortex_plane.core.agents import AgentRecord
 from cortex_plane.core.audit import AuditEntry, AuditFilter, AuditRecord
 from cortex_plane.core.audit_chain import Look, Seal, StoredEntry
 from cortex_plane.core.budgets import Budget, CostTotal
+from cortex_plane.core.checkpoints import Checkpoint, StoredCheckpoint
 from cortex_plane.core.controls import Control, Scope
+from cortex_plane.core.events import JobEvent, NewEvent
 from cortex_plane.core.groups import Group, GroupId, Member, NewGroup
 from cortex_plane.core.jobs import (
     AgentId,
@@ -25,7 +27,7 @@ from cortex_plane.core.jobs import (
     WorkerId,
 )
 from cortex_plane.core.order import Place
-from cortex_plane.core.outcomes import BrokenJob, Checkpoint, LostRun, Transition
+from cortex_plane.core.outcomes import BrokenJob, LostRun, Transition
 from cortex_plane.core.reservations import Reservation, ReservationId
 from cortex_plane.core.retention import Condemned, LookedAt, RetentionRule, RuleId
 from cortex_plane.core.states import JobStatus
@@ -53,6 +55,9 @@ class Jobs(Protocol):
 
     async def cancel(self, job_id: JobId, actor: str | None, reason: str | None) -> bool:
         """False when the job is unknown or has ended."""
+
+    async def cancel_children(self, parent_id: JobId, actor: str | None, reason: str | None) -> int:
+        """Those that are to end with their parent and have not ended; returns how many."""
 
     async def retry(self, job_id: JobId, new_id: JobId, actor: str | None) -> bool:
         """A linked job with the same work. False when the job has not ended or was retried already."""
@@ -91,9 +96,6 @@ class Queue(Protocol):
     async def finish(self, transitions: Sequence[Transition], actor: str) -> set[RunId]:
         """Applies each transition whose run is still its job's open run; returns those runs. All in one transaction."""
 
-    async def save_checkpoints(self, checkpoints: Sequence[Checkpoint]) -> set[RunId]:
-        """Saves each one whose run is still open; returns those runs. At most one for each run in a batch."""
-
     async def closed_runs(self, runs: Sequence[tuple[JobId, RunId]]) -> dict[RunId, str | None]:
         """Those of the runs that are closed, with who closed them."""
 
@@ -119,6 +121,29 @@ class Queue(Protocol):
 
     async def depths(self) -> dict[str, dict[str, int]]:
         """Entries of each queue, by state."""
+
+
+class Checkpoints(Protocol):
+    async def save(self, checkpoints: Sequence[Checkpoint]) -> set[RunId]:
+        """Saves each one whose run is still open and whose predecessor is the checkpoint that the job has, together with its
+        blobs and its cost; returns those runs. The same one a second time is saved already. All in one transaction."""
+
+    async def load(self, job_id: JobId) -> StoredCheckpoint | None:
+        """None when there is no such job, or none is written."""
+
+    async def blobs(self, job_id: JobId, digests: Sequence[str]) -> dict[str, str]:
+        """The contents that are there, by their digests."""
+
+    async def live(self, after: JobId | None, limit: int) -> list[StoredCheckpoint]:
+        """Those of jobs that have not ended, by the jobs' ids."""
+
+
+class Events(Protocol):
+    async def add(self, events: Sequence[NewEvent]) -> None:
+        """What is told of a job that is gone is forgotten."""
+
+    async def list(self, job_id: JobId, after: int = 0, limit: int = 1000) -> list[JobEvent]:
+        """Those with a higher number, in order."""
 
 
 class Order(Protocol):
@@ -341,6 +366,10 @@ class Store(Protocol):
     def audit(self) -> Audit: ...
     @property
     def seals(self) -> AuditSeals: ...
+    @property
+    def checkpoints(self) -> Checkpoints: ...
+    @property
+    def events(self) -> Events: ...
     @property
     def order(self) -> Order: ...
     @property

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from cortex_plane.core.agents import AgentConfig
 from cortex_plane.core.errors import InvalidInput
 
 Kind = Literal["async", "thread", "command"]
+OnPromptChange = Literal["continue", "restart", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,25 @@ class AgentCode:
     handler: Callable[..., Any]
     kind: Kind
     config: AgentConfig
+    system_prompt: str = ""
+    on_prompt_change: OnPromptChange = "continue"
+    renamed_steps: Mapping[str, str] = field(default_factory=dict)
+    """Recorded names of steps, and what the code calls them now."""
+    state_migrations: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
+    """How the agent's working data becomes that of the next version."""
+
+    @property
+    def prompt_hash(self) -> str:
+        return _hash(self.system_prompt)
+
+    @property
+    def state_version(self) -> int:
+        return max(self.state_migrations, default=0) + 1
+
+
+@lru_cache(maxsize=1024)
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def kind_of(handler: Callable[..., Any]) -> Kind:

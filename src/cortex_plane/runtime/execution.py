@@ -11,26 +11,40 @@ from typing import Any, Literal
 
 import structlog
 
-from cortex_plane.core.errors import InvalidInput
+from cortex_plane.core.checkpoints import Checkpoint
+from cortex_plane.core.errors import CheckpointCorrupted, Conflict, InvalidInput, LeaseLost
+from cortex_plane.core.instants import SECOND
 from cortex_plane.core.jobs import Claimed
-from cortex_plane.core.outcomes import Done, Failed, Interrupted, Outcome
+from cortex_plane.core.outcomes import AwaitingChild, Done, Failed, Interrupted, Outcome, Sleeping
 from cortex_plane.ports.json_text import encode
 from cortex_plane.runtime.agents import AgentCode, wrong_arguments
 from cortex_plane.runtime.context import Context
+from cortex_plane.runtime.durable.journal import Journal
+from cortex_plane.runtime.durable.recorder import Recorder
+from cortex_plane.runtime.durable.resuming import resume
+from cortex_plane.runtime.durable.suspending import AwaitChild, RunStopped, SleepUntil, Suspension
 from cortex_plane.runtime.failures import TimedOut, failed
+from cortex_plane.runtime.lending import Lent
+from cortex_plane.runtime.metrics import count
 
 log = structlog.get_logger()
 
 Ending = Literal["superseded", "interrupted"]
 
+CHILD_RECHECK_SECONDS = 60.0
+
 
 class Execution:
     """One run inside this worker."""
 
-    def __init__(self, claimed: Claimed, agent: AgentCode, threads: Executor, started_at: float) -> None:
+    def __init__(self, claimed: Claimed, agent: AgentCode, threads: Executor, started_at: float, lent: Lent) -> None:
         self.claimed = claimed
         self.agent = agent
         self.context = Context.of(claimed)
+        self.context.lent = lent.services
+        if agent.kind == "async":
+            self.context.open_recorder = self._open_recorder
+        self._lent = lent
         self.started_at = started_at
         self.task: asyncio.Task[None] | None = None
         self._threads = threads
@@ -57,9 +71,11 @@ class Execution:
     async def run(self) -> Outcome | None:
         """How it ended; None when the run was superseded and its result is dropped."""
         outcome = await self._outcome()
-        if isinstance(outcome, Failed) and outcome.run is None:
+        if isinstance(outcome, Failed | Done) and outcome.run is None and self.context.details is not None:
             outcome = replace(outcome, run=self.context.details)
         self._returned = True
+        if (recorder := self.context.recorder) is not None and recorder.largest_bytes:
+            log.debug("checkpoints_written", job_id=self.claimed.job_id, largest_bytes=recorder.largest_bytes)
         match self._ending:
             case "superseded":
                 return None
@@ -70,16 +86,93 @@ class Execution:
 
     async def _outcome(self) -> Outcome:
         try:
-            return _done(await self._call_in_time())
+            if self.claimed.resumes:
+                self.context.recorder = await self._resumed()
+            return self._unless_left(_done(await self._call_in_time()))
+        except Suspension as suspension:
+            return self._suspended(suspension)
+        except RunStopped as stopped:
+            return self._stopped(stopped.cause)
+        except CheckpointCorrupted as corrupted:
+            return self._corrupted(corrupted)
         except asyncio.CancelledError as error:
             if self._ending is not None:
                 _uncancel()
                 return Interrupted()
             return failed(error)
-        except InvalidInput as error:
-            return failed(error, retryable=False)
         except BaseException as error:  # Also sys.exit() and KeyboardInterrupt: a job never ends its worker.
             return failed(error)
+
+    # -- the durable side ------------------------------------------------------------------------
+
+    def _open_recorder(self) -> Recorder:
+        lent, agent = self._lent, self.agent
+        journal = Journal(seed=lent.services.new_id(), state_version=agent.state_version)
+        agent_id = lent.agent_ids[agent.job_type]
+        return Recorder(self.claimed, agent_id, agent.config, agent.prompt_hash, lent.services, journal)
+
+    async def _resumed(self) -> Recorder:
+        lent = self._lent
+        return await resume(lent.checkpoints, self.claimed, self.agent, lent.agent_ids[self.agent.job_type], lent.services)
+
+    def _unless_left(self, outcome: Outcome) -> Outcome:
+        """A handler that caught its own suspension, or the end of its run, is left all the same."""
+        recorder = self.context.recorder
+        if recorder is not None and recorder.stopped is not None:
+            raise recorder.stopped
+        if recorder is not None and recorder.suspension is not None:
+            raise recorder.suspension
+        return outcome
+
+    def _suspended(self, suspension: Suspension) -> Outcome:
+        match suspension:
+            case SleepUntil(at):
+                return Sleeping(max(0.0, (at - self._lent.services.clock.now()) / SECOND))
+            case AwaitChild(child_id):
+                return AwaitingChild(child_id, CHILD_RECHECK_SECONDS)
+            case _:
+                return failed(suspension)
+
+    def _stopped(self, cause: Exception) -> Outcome:
+        if isinstance(cause, LeaseLost):
+            self._ending = self._ending or "superseded"
+            return Interrupted()
+        return failed(cause, retryable=not isinstance(cause, InvalidInput | Conflict))
+
+    def _corrupted(self, error: CheckpointCorrupted) -> Outcome:
+        """The damaged checkpoint is left as it is, for whoever looks into it."""
+        claimed = self.claimed
+        log.error(
+            "checkpoint_corrupted",
+            job_id=claimed.job_id,
+            run_id=claimed.run_id,
+            agent=claimed.job_type,
+            corruption_type=error.kind,
+            error=error.details,
+            advice=f"cortex checkpoints show {claimed.job_id}",
+        )
+        count("checkpoint_corruptions", kind=error.kind)
+        note = {"corruption_detected": True, "corruption_type": error.kind, "error": error.details}
+        return replace(failed(error, retryable=False), note=note)
+
+    def last_words(self, outcome: Outcome) -> Checkpoint | None:
+        """The checkpoint of a job that has completed. Of one that failed the last one stays: its retry goes on from there."""
+        recorder = self.context.recorder
+        if recorder is None or not isinstance(outcome, Done):
+            return None
+        try:
+            return recorder.snapshot("end", "completed")
+        except InvalidInput as error:
+            log.warning("last_checkpoint_left_out", job_id=self.claimed.job_id, error=str(error))
+            return None
+
+    @property
+    def cost_cents(self) -> int:
+        """What no checkpoint has counted."""
+        recorder = self.context.recorder
+        return self.context.cost_cents + (recorder.unwritten_cents if recorder is not None else 0)
+
+    # -- calling the handler ---------------------------------------------------------------------
 
     @property
     def _timeout_seconds(self) -> float | None:
@@ -134,7 +227,7 @@ class Execution:
             return self.agent.handler(self.context, **self.claimed.payload)
         except BaseException as error:
             if isinstance(error, TypeError) and error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                return failed(wrong_arguments(self.agent, error), retryable=False)
+                return failed(wrong_arguments(self.agent, error))
             return failed(error)
 
 

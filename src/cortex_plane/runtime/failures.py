@@ -5,14 +5,24 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
+from cortex_plane.core.errors import CodeChanged, InvalidInput
 from cortex_plane.core.outcomes import Failed
 
 MESSAGE_LIMIT = 4_000
 TRACEBACK_LIMIT = 16_000
+LONGEST_WAIT_SECONDS = 7 * 24 * 3600.0
 
 
 class PermanentFailure(Exception):
     """Raise it in a handler to fail the job without spending retries on it."""
+
+
+class RetryAfter(Exception):
+    """Raise it in a handler to fail this attempt and say when the next may come: what a busy service answered, for example."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = min(max(0.0, float(seconds)), LONGEST_WAIT_SECONDS)
 
 
 class TimedOut(Exception):
@@ -28,8 +38,14 @@ class CommandFailed(Exception):
 
 
 def failed(error: BaseException, *, retryable: bool | None = None) -> Failed:
-    may_retry = not isinstance(error, PermanentFailure) if retryable is None else retryable
-    return Failed(described(error), retryable=may_retry, run=error.run if isinstance(error, CommandFailed) else None)
+    """No retry would help where the input or the code is wrong."""
+    may_retry = not isinstance(error, PermanentFailure | InvalidInput | CodeChanged) if retryable is None else retryable
+    return Failed(
+        described(error),
+        retryable=may_retry,
+        run=error.run if isinstance(error, CommandFailed) else None,
+        delay_seconds=error.seconds if isinstance(error, RetryAfter) else None,
+    )
 
 
 def described(error: BaseException) -> dict[str, Any]:

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import structlog
 
+from cortex_plane.core.checkpoints import Checkpoint
 from cortex_plane.core.errors import LeaseLost, Unavailable
 from cortex_plane.core.jobs import RunId
-from cortex_plane.core.outcomes import Checkpoint, Transition
+from cortex_plane.core.outcomes import Transition
 from cortex_plane.operations.finish_runs import finish_runs
 from cortex_plane.ports.clock import Clock
 from cortex_plane.ports.store import Store
@@ -40,6 +41,17 @@ class Mailbox:
     transition: Transition | None = None
     answered: Callable[[bool | Exception], None] | None = None
 
+    def take(self, checkpoint: Checkpoint) -> None:
+        """The newer one takes the older one's place, with what only the older one brought: its predecessor, blobs and cost."""
+        older, self.checkpoint = self.checkpoint, checkpoint
+        if older is not None:
+            self.checkpoint = replace(
+                checkpoint,
+                previous_id=older.previous_id,
+                blobs=older.blobs + checkpoint.blobs,
+                cost_cents=older.cost_cents + checkpoint.cost_cents,
+            )
+
 
 class Outbox:
     def __init__(self, store: Store, clock: Clock, actor: str, slots: int) -> None:
@@ -55,17 +67,21 @@ class Outbox:
     async def save(self, checkpoint: Checkpoint) -> None:
         """Returns when this checkpoint, or a newer one of its run, is in the database. Raises LeaseLost if it never will be."""
         box = self._boxes.setdefault(checkpoint.run_id, Mailbox())
-        box.checkpoint = checkpoint
+        box.take(checkpoint)
         saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         box.checkpoint_waiters.append(saved)
         self._flush_soon()
         await saved
 
-    def post(self, transition: Transition, answered: Callable[[bool | Exception], None]) -> None:
+    def post(
+        self, transition: Transition, answered: Callable[[bool | Exception], None], last_words: Checkpoint | None = None
+    ) -> None:
         """`answered` is called with True when the transition is in the database, with False when the run was superseded,
-        and with the error when the database refuses it."""
+        and with the error when the database refuses it. The run's last checkpoint is written before it."""
         box = self._boxes.setdefault(transition.run_id, Mailbox())
         box.transition, box.answered = transition, answered
+        if last_words is not None:
+            box.take(last_words)
         self._flush_soon()
 
     async def finish(self, transition: Transition) -> bool:
@@ -102,7 +118,7 @@ class Outbox:
     async def _write(self, batch: dict[RunId, Mailbox]) -> None:
         checkpoints = [box.checkpoint for box in batch.values() if box.checkpoint is not None]
         if checkpoints:
-            answers = await self._deliver(checkpoints, self._store.queue.save_checkpoints)
+            answers = await self._deliver(checkpoints, self._store.checkpoints.save)
             for run_id, answer in answers.items():
                 _answer_checkpoint(batch[run_id], run_id, answer)
         transitions = [box.transition for box in batch.values() if box.transition is not None]

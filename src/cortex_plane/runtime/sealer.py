@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from cortex_plane.core.audit_chain import BEFORE_ALL, Look
 from cortex_plane.operations.seal_audit import seal_audit
 from cortex_plane.ports.store import Store
 
 REST_SECONDS = 1.0
-# A crowd of entries is sealed bit by bit: the jobs that made them go first.
 MOST_AT_ONCE = 500
-SHORT_REST_SECONDS = 0.5
+# A crowd of entries is sealed in small transactions. The jobs that make them go first: while so many come in each half second,
+# the sealer rests after each batch for a multiple of what it took; when they come no longer, it goes on at once.
+RESTS_FOR_WORK = 10.0
+CROWD_SECONDS = 0.5
 
 
 class Sealer:
@@ -18,14 +22,25 @@ class Sealer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._earlier: Look | None = None
+        self._marked_seq, self._marked_at = BEFORE_ALL, float("-inf")
+        self._crowded = True
 
     async def once(self) -> float:
+        began = _now()
         last = await self._store.seals.last()
         look = await self._store.seals.look(last.last_seq if last else BEFORE_ALL)
         if look is not None and (settled := self._settled(look)):
             sealed = await seal_audit(self._store, settled.seq, look.at, most=MOST_AT_ONCE)
-            return REST_SECONDS if sealed < MOST_AT_ONCE else SHORT_REST_SECONDS
+            if sealed >= MOST_AT_ONCE:
+                return min(RESTS_FOR_WORK * (_now() - began), REST_SECONDS) if self._is_crowded(look.seq, began) else 0.0
         return REST_SECONDS
+
+    def _is_crowded(self, seq: int, now: float) -> bool:
+        """Whether a full batch came in since the log was last measured, half a second ago or more."""
+        if now - self._marked_at >= CROWD_SECONDS:
+            self._crowded = seq - self._marked_seq >= MOST_AT_ONCE
+            self._marked_seq, self._marked_at = seq, now
+        return self._crowded
 
     def _settled(self, look: Look) -> Look | None:
         """The newest look that is settled by now."""
@@ -36,3 +51,7 @@ class Sealer:
             return None
         self._earlier = look
         return earlier
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

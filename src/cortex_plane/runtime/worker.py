@@ -29,10 +29,12 @@ from cortex_plane.runtime.agents import AgentCode
 from cortex_plane.runtime.duty import Duty
 from cortex_plane.runtime.execution import Execution
 from cortex_plane.runtime.heartbeat import Heartbeat
+from cortex_plane.runtime.lending import Lender
 from cortex_plane.runtime.outbox import Outbox
 from cortex_plane.runtime.pace import Pace
 from cortex_plane.runtime.probation import Probation
 from cortex_plane.runtime.pruner import Pruner
+from cortex_plane.runtime.reporter import Reporter
 from cortex_plane.runtime.rescuer import Rescuer
 from cortex_plane.runtime.sealer import Sealer
 from cortex_plane.runtime.timers import BATCH, Timers
@@ -67,7 +69,10 @@ class Worker:
         clock: Clock,
         new_id: NewId,
         random: Random,
+        lender: Lender,
     ) -> None:
+        self._lender = lender
+        self._reporter = Reporter(store, clock)
         self._store, self._agents, self._options = store, agents, options
         self._clock, self._new_id, self._random = clock, new_id, random
         self._queues = (*options.queues, INTERNAL_QUEUE)
@@ -100,6 +105,11 @@ class Worker:
         self._stopping.set()
         self._wake.set()
 
+    def die(self) -> None:
+        """For tests: writes nothing more, as if it had been killed, but the others need not wait for its lease to run out."""
+        self._stopping.set()
+        self._lose_lease("it was told to die")
+
     # -- one life: from registration to a lost lease or an orderly end ---------------------------
 
     async def _live_again(self, until_idle: bool) -> None:
@@ -114,6 +124,7 @@ class Worker:
         self._worker_id = WorkerId(self._new_id())
         self._outbox = Outbox(self._store, self._clock, actor_of(self._worker_id), self._options.concurrency)
         await self._store.workers.register(self._registration())
+        self._lent = await self._lender.lend(self._outbox, self._reporter, self._agents)
         self._lease_lost.clear()
         heart = Heartbeat(
             partial(self._store.workers.beat, self._worker_id),
@@ -172,6 +183,7 @@ class Worker:
             Duty("rescuer", rescuer.once, self._clock),
             Duty("sealer", Sealer(self._store).once, self._clock),
             Duty("pruner", Pruner(self._store).once, self._clock),
+            Duty("reporter", self._reporter.once, self._clock),
         ]
         yield from ((f"cortex-{duty.name}", duty.run_for_ever()) for duty in self.duties)
         yield "cortex-comparer", self._compare_with_the_database()
@@ -253,7 +265,7 @@ class Worker:
 
     def _start(self, claimed: Claimed) -> None:
         loop = asyncio.get_running_loop()
-        execution = Execution(claimed, self._agents[claimed.job_type], self._threads, loop.time())
+        execution = Execution(claimed, self._agents[claimed.job_type], self._threads, loop.time(), self._lent)
         self._running[claimed.run_id] = execution
         self._nothing_runs.clear()
         execution.task = loop.create_task(self._see_through(execution))
@@ -265,7 +277,8 @@ class Worker:
         if outcome is None or self._lease_lost.is_set():
             self._free(execution)
         else:
-            self._outbox.post(self._ended(execution, outcome), partial(self._answered, execution))
+            last_words = execution.last_words(outcome)
+            self._outbox.post(self._ended(execution, outcome), partial(self._answered, execution), last_words)
 
     def _answered(self, execution: Execution, answer: bool | Exception) -> None:
         if not isinstance(answer, Exception):
@@ -278,7 +291,7 @@ class Worker:
     def _ended(self, execution: Execution, outcome: Outcome) -> Transition:
         """However it ended, it has cost what it has cost."""
         transition = self._transition(execution.claimed, outcome)
-        cost_cents = execution.context.cost_cents
+        cost_cents = execution.cost_cents
         return transition._replace(cost_cents=cost_cents) if cost_cents else transition
 
     def _transition(self, claimed: Claimed, outcome: Outcome) -> Transition:
@@ -343,6 +356,8 @@ class Worker:
         await self._let_handlers_finish()
         await self._interrupt_handlers()
         await self._outbox.drained()
+        with suppress(Unavailable):
+            await self._reporter.once()
         await self._sign_out()
         log.info("worker_stopped", worker_id=self._worker_id)
 

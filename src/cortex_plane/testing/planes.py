@@ -1,16 +1,23 @@
-"""A plane on a throw-away store, with a clock that the test turns."""
+"""A plane on a throw-away store, with a clock that the test turns and workers that die where the test wants."""
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cortex_plane.plane import Plane
+from cortex_plane.core.instants import Instant
+from cortex_plane.core.jobs import WorkerId
+from cortex_plane.operations.rescue_runs import rescue_runs
+from cortex_plane.plane import Opened, Plane
+from cortex_plane.runtime.durable.suspending import SleepUntil
 from cortex_plane.settings import Settings
 from cortex_plane.testing.clock import ManualClock
+from cortex_plane.testing.crashes import CrashPoint, SimulatedCrash
 
 
 class TestPlane(Plane):
@@ -19,9 +26,65 @@ class TestPlane(Plane):
     __test__ = False
     clock: ManualClock
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.fault = self._reach
+        self.crashes = 0
+        self._points: list[CrashPoint] = []
+        self._replays = False
+        self._ever_opened: set[Opened] = set()
+
     async def work(self, **options: Any) -> None:
-        """Runs everything that is ready now, to its end."""
+        """Runs everything that is ready now, to its end. What a crash left behind is rescued first, and goes on."""
+        await self.rescue()
         await self.run_worker(until_idle=True, **options)
+
+    async def rescue(self) -> int:
+        """Makes the jobs of dead workers ready again, as another worker would; returns how many."""
+        return await rescue_runs(await self.store, WorkerId(self._ids()), self._ids, self._chance)
+
+    def crash_before(self, name: str, occurrence: int = 1) -> None:
+        """The worker dies right before this tool is called, or this step is done: a tool's call is recorded as begun."""
+        self._points += [CrashPoint("before_tool", name, occurrence), CrashPoint("before_step", name, occurrence)]
+
+    def crash_in(self, tool: str, occurrence: int = 1) -> None:
+        """The worker dies when this tool has taken effect, and before its result is recorded: the call becomes uncertain."""
+        self._points.append(CrashPoint("after_tool", tool, occurrence))
+
+    def crash_after(self, name: str, occurrence: int = 1) -> None:
+        """The worker dies right after this step, or tool call, is recorded."""
+        self._points.append(CrashPoint("after_step", name, occurrence))
+
+    def force_replay(self) -> None:
+        """From now on a handler is left after each step that it does and called again, so that every step is answered from the
+        record at least once: a handler that does not ask for the same each time fails."""
+        self._replays = True
+
+    def close_everywhere(self) -> None:
+        """Closes it also where the event loop that used it is gone. For fixtures that are not async, on SQLite."""
+
+        async def close() -> None:
+            for opened in self._ever_opened:
+                await opened.store.close()
+
+        self.sync.close()
+        with ThreadPoolExecutor(1) as pool:  # The caller's own thread may have an event loop that must not be disturbed.
+            pool.submit(asyncio.run, close()).result()
+
+    async def _open_here(self) -> Opened:
+        opened = await super()._open_here()
+        self._ever_opened.add(opened)
+        return opened
+
+    def _reach(self, moment: str, name: str) -> None:
+        reached = [point.is_reached(moment, name) for point in self._points]  # Each counts for itself.
+        if any(reached):
+            self.crashes += 1
+            for worker in self._workers:
+                worker.die()
+            raise SimulatedCrash
+        if self._replays and moment == "after_step":
+            raise SleepUntil(Instant(0))
 
 
 @asynccontextmanager

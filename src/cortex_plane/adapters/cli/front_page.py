@@ -12,7 +12,7 @@ HEADINGS = {
     "Work": ("worker",),
     "Jobs": ("jobs",),
     "Steering": ("queues", "gate", "templates", "groups", "webhooks"),
-    "Care": ("tenants", "budgets", "retention", "audit", "db", "doctor"),
+    "Care": ("tenants", "budgets", "retention", "checkpoints", "schema", "audit", "db", "doctor"),
 }
 HEADING_OF = {group: heading for heading, groups in HEADINGS.items() for group in groups}
 

@@ -1,4 +1,4 @@
-"""`cortex groups`: list, show, cancel."""
+"""`cortex groups`: list, show, cancel. Submitting has a file of its own."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def list_groups(
     async with existing_plane(database_url) as plane:
         found = await Groups(plane).list(tenant=tenant, before=before, limit=limit)
     if as_json:
-        print_json({"groups": [_document(group) for group in found]})
+        print_json({"groups": [document_of(group) for group in found]})
     elif found:
         now = utc_now()
         rows = [
@@ -73,23 +73,29 @@ async def show(group_id: GroupIdOrPrefix, /, *, database_url: DatabaseUrl = None
         cortex groups show 0199a8c2
         cortex groups show 0199a8c2 --json
     """
-    from cortex_plane.adapters.cli.output import console, facts, heading, indented, print_json, status
-    from cortex_plane.core.states import JobStatus
+    from cortex_plane.adapters.cli.output import print_json
     from cortex_plane.groups import Groups
 
     async with existing_plane(database_url) as plane:
         group = await Groups(plane).get(group_id)
         members = await Groups(plane).members(group.id)
     if as_json:
-        print_json({"group": _document(group), "members": members})
-        return 0
+        print_json({"group": document_of(group), "members": members})
+    else:
+        print_group(group, members)
+    return 0
+
+
+def print_group(group: Group, members: Sequence[Member]) -> None:
+    from cortex_plane.adapters.cli.output import console, facts, heading, indented, status
+    from cortex_plane.core.states import JobStatus
+
     say = console()
     say.print(heading(f"Group {group.id}"), status(JobStatus(group.status)))
     say.print(indented(facts(_facts(group, utc_now()))))
     say.print()
     say.print(heading("Members"))
     say.print(indented(_member_table(members)))
-    return 0
 
 
 async def cancel(
@@ -119,7 +125,7 @@ async def cancel(
     return 0
 
 
-def _document(group: Group) -> dict[str, Any]:
+def document_of(group: Group) -> dict[str, Any]:
     """With the status, which is not stored but follows from the members."""
     from dataclasses import asdict
 

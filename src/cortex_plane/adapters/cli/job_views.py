@@ -19,6 +19,7 @@ from cortex_plane.adapters.cli.output import (
     table,
     words,
 )
+from cortex_plane.adapters.cli.step_views import bar, step_table, tokens_text
 from cortex_plane.adapters.cli.times import ago, rough, span, stamp
 from cortex_plane.core.states import WaitReason
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+    from cortex_plane.adapters.cli.step_views import Inside
     from cortex_plane.adapters.cli.stories import Story
     from cortex_plane.core.jobs import Job, JobId, JobSummary, Run
 
@@ -64,23 +66,29 @@ def _remark(job: JobSummary) -> Text:
     return words(WAITS[job.wait_reason] if job.wait_reason else "", "dim")
 
 
-def print_job(job: Job, story: Story, now: datetime, chain: Sequence[JobSummary] = ()) -> None:
+def print_job(job: Job, story: Story, inside: Inside, now: datetime, chain: Sequence[JobSummary] = ()) -> None:
     say = console()
     say.print(heading(f"Job {job.id}"), status(job.status))
-    say.print(indented(facts(_facts(job, story.runs, now))))
-    for name, parts in _sections(job, story, chain):
+    say.print(indented(facts([*_facts(job, story.runs, now), *_durable_facts(job, inside)])))
+    for name, parts in _sections(job, story, inside, chain):
         say.print()
         say.print(heading(name))
         for part in parts:
             say.print(indented(part))
 
 
-def _sections(job: Job, story: Story, chain: Sequence[JobSummary]) -> Iterator[tuple[str, list[RenderableType]]]:
+def _sections(job: Job, story: Story, inside: Inside, chain: Sequence[JobSummary]) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Payload", [document(job.payload)]
     if job.output is not None:
         yield "Output", [document(job.output)]
     if job.error:
         yield "Error", _error(job.error)
+    if inside.problem:
+        yield "Checkpoint, damaged", [words(inside.problem, "red"), words(f"Its text: cortex checkpoints show {job.id}", "dim")]
+    elif inside.steps:
+        yield "Steps", [step_table(inside.steps)]
+    if inside.children:
+        yield "Children", [_child_table(inside.children)]
     if story.runs:
         yield "Runs", [_run_table(story.runs)]
     if len(chain) > 1:
@@ -105,9 +113,18 @@ def _facts(job: Job, runs: Sequence[Run], now: datetime) -> Iterator[tuple[str, 
     yield "key", words(job.job_key) if job.job_key else None
     yield "serial key", words(job.serial_key) if job.serial_key else None
     yield "tags", words(", ".join(job.tags)) if job.tags else None
+    yield "group", job.group_id
+    yield "template", job.template_id
     yield "retry of", job.retry_of
     yield "retried as", job.retried_as
     yield "log", words(runs[-1].log_path) if runs and runs[-1].log_path else None
+
+
+def _durable_facts(job: Job, inside: Inside) -> Iterator[tuple[str, RenderableType | None]]:
+    yield "parent", job.parent_id
+    yield "progress", bar(inside.progress) if inside.progress else None
+    yield "tokens", tokens_text(inside.tokens) if inside.tokens else None
+    yield "cost", f"{job.cost_cents:,} cents" if job.cost_cents else None
 
 
 def _tries(job: Job) -> str | None:
@@ -139,6 +156,11 @@ def _chain_table(chain: Sequence[JobSummary], here: JobId) -> RenderableType:
         for link in chain
     ]
     return table(["", "job", "status", "attempts", ""], rows, right=[3])
+
+
+def _child_table(children: Sequence[JobSummary]) -> RenderableType:
+    rows = [[words(child.id), status(child.status), words(child.job_type), _remark(child)] for child in children]
+    return table(["JOB", "STATUS", "AGENT", ""], rows)
 
 
 def _run_table(runs: Sequence[Run]) -> RenderableType:

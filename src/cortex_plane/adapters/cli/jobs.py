@@ -58,7 +58,7 @@ async def list_jobs(
 
 
 async def show(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
-    """Show one job: its data, its runs and its history.
+    """Show one job: its data, its steps, its runs and its history.
 
     Try:
         cortex jobs show 0199a8c2
@@ -66,32 +66,45 @@ async def show(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as
     """
     from cortex_plane.adapters.cli.job_views import print_job
     from cortex_plane.adapters.cli.output import print_json
+    from cortex_plane.adapters.cli.step_views import Inside
     from cortex_plane.adapters.cli.stories import Story
 
     async with existing_plane(database_url) as plane:
         job = await plane.get(job_id)
         story = await Story.of(await plane.store, job.id, with_names=True)
         chain = await plane.chain(job.id)
+        inside = await Inside.of(plane, job)
     if as_json:
-        print_json({"job": job, "runs": story.runs, "history": story.entries, "chain": chain})
+        print_json({"job": job, **inside.document(), "runs": story.runs, "history": story.entries, "chain": chain})
     else:
-        print_job(job, story, utc_now(), chain)
+        print_job(job, story, inside, utc_now(), chain)
     return 0
 
 
-async def watch(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def watch(
+    job_id: JobIdOrPrefix,
+    /,
+    *,
+    database_url: DatabaseUrl = None,
+    as_json: Annotated[bool, Parameter(name="--json", help="Print one JSON object on each line, as it happens.")] = False,
+) -> int:
     """Follow a job until it ends.
 
-    The exit code is 0 if it completed, and 7 if it failed or was cancelled.
+    Shows each change of its state, its steps, the lines of its log, its progress and its tokens. When the database is
+    away for a while, it goes on where it was. With --json each line has a "type": state, step, tokens, log, progress,
+    and at last ended. The exit code is 0 if the job completed, and 7 if it failed or was cancelled.
 
     Try:
         cortex jobs watch 0199a8c2
         cortex jobs watch 0199a8c2 --json && echo done
     """
-    from cortex_plane.adapters.cli.watching import watch_to_the_end
+    from cortex_plane.adapters.cli.watching import print_events, watch_to_the_end
 
     async with existing_plane(database_url) as plane:
-        return await watch_to_the_end(plane, await plane.find(job_id), database_url, as_json=as_json)
+        found = await plane.find(job_id)
+        if as_json:
+            return await print_events(plane, found)
+        return await watch_to_the_end(plane, found, database_url, as_json=False)
 
 
 async def cancel(

@@ -112,10 +112,12 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[RenderableType]], *, 
     return made
 
 
-def one_line_each(headings: Sequence[str], rows: Sequence[Sequence[Text]], *, right: Iterable[int] = ()) -> Table:
+def one_line_each(
+    headings: Sequence[str], rows: Sequence[Sequence[Text]], *, right: Iterable[int] = (), indent: int = 0
+) -> Table:
     """The same, but what does not fit in the last column is cut."""
     used = sum(2 + max(len(heading), *(cells[place].cell_len for cells in rows)) for place, heading in enumerate(headings[:-1]))
-    room = console().width - used
+    room = console().width - used - indent
     for cells in rows:
         cells[-1].truncate(max(room, 1), overflow="ellipsis")
     return table(headings, rows, right=right)

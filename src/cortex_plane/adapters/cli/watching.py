@@ -1,40 +1,58 @@
-"""Follows a job until it ends: each change as it happens, with a spinner in a terminal."""
+"""Follows a job until it ends: each change, step and line as it happens, with a spinner or a bar in a terminal."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self, assert_never
 
 from cortex_plane.adapters.cli.errors import EXIT_JOB_FAILED
-from cortex_plane.adapters.cli.hints import next_step
+from cortex_plane.adapters.cli.hints import next_step, without_password
 from cortex_plane.adapters.cli.stories import Story
+from cortex_plane.adapters.cli.style import painted
 from cortex_plane.adapters.cli.times import ago, span
 from cortex_plane.adapters.system import utc_now
-from cortex_plane.core.errors import JobNotFound
+from cortex_plane.core.errors import Unavailable
+from cortex_plane.core.events import (
+    JobEnded,
+    LineLogged,
+    NothingNew,
+    ProgressMade,
+    StateChanged,
+    StepRecorded,
+    TokensUsed,
+    Told,
+    as_document,
+)
 from cortex_plane.core.states import JobStatus
+from cortex_plane.operations.follow_job import START, follow_job
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from cortex_plane.core.jobs import HistoryEntry, Job, JobId
     from cortex_plane.plane import Plane
 
-FIRST_PAUSE_SECONDS = 0.05
-LONGEST_PAUSE_SECONDS = 0.5
-GROWTH = 1.3
+AGAIN_SECONDS = 1.0
+PATIENCE_SECONDS = 300.0
+LEVELS = {"info": "green", "warning": "yellow", "error": "red"}
 
 
 async def watch_to_the_end(plane: Plane, job_id: JobId, database_url: str | None, *, as_json: bool) -> int:
-    """The exit code of `watch` and of `submit --wait`."""
+    """The exit code of `watch` and of `submit --wait`. As JSON it prints the job as it ended."""
     from cortex_plane.adapters.cli.output import console, document, print_json
 
     if as_json:
-        job = await follow(plane, job_id, Silent())
+        job = await _ended(plane, job_id)
         print_json(job)
-        return _exit_code(job)
+        return exit_code(job)
     try:
         with Lines() as lines:
-            job = await follow(plane, job_id, lines)
+            job = await _tell(plane, job_id, lines)
     except asyncio.CancelledError:
         next_step("The job goes on. To follow it again", f"cortex jobs watch {job_id}", database_url, stderr=True)
         raise
@@ -42,47 +60,84 @@ async def watch_to_the_end(plane: Plane, job_id: JobId, database_url: str | None
         console().print(document(job.output), soft_wrap=True)
     if job.status is JobStatus.FAILED:
         next_step("To see why", f"cortex jobs show {job_id}", database_url)
-    return _exit_code(job)
+    return exit_code(job)
 
 
-def _exit_code(job: Job) -> int:
+async def print_events(plane: Plane, job_id: JobId) -> int:
+    """One JSON object on each line, as it happens; the last has the type `ended`."""
+    import orjson
+
+    async for told in persistently(plane, job_id):
+        if not isinstance(told.news, NothingNew):
+            sys.stdout.write(orjson.dumps(as_document(told), option=orjson.OPT_APPEND_NEWLINE).decode())
+            sys.stdout.flush()
+        if isinstance(told.news, JobEnded):
+            return exit_code(told.news.job)
+    raise AssertionError("a stream ends with the end of the job")
+
+
+def exit_code(job: Job) -> int:
     return 0 if job.status is JobStatus.COMPLETED else EXIT_JOB_FAILED
 
 
-class Watcher(Protocol):
-    def changed(self, story: Story, entry: HistoryEntry) -> None:
-        """One more line of history."""
+async def _ended(plane: Plane, job_id: JobId) -> Job:
+    async for told in persistently(plane, job_id):
+        if isinstance(told.news, JobEnded):
+            return told.news.job
+    raise AssertionError("a stream ends with the end of the job")
 
-    def waiting(self, job: Job) -> None:
-        """Nothing new."""
 
-
-async def follow(plane: Plane, job_id: JobId, watcher: Watcher) -> Job:
-    """Tells the watcher every change, in order, and returns the job when it has ended."""
-    store = await plane.store
-    told, revision, pause = 0, -1, FIRST_PAUSE_SECONDS
+async def persistently(plane: Plane, job_id: JobId) -> AsyncIterator[Told]:
+    """The stream, taken up again where it broke when the database was away for a while."""
+    store, position, lost_at = await plane.store, START, None
     while True:
-        job = await store.jobs.get(job_id)
-        if job is None:
-            raise JobNotFound(job_id)
-        if job.revision != revision:
-            story = await Story.of(store, job_id)
-            for entry in story.entries[told:]:
-                watcher.changed(story, entry)
-            told, revision, pause = len(story.entries), job.revision, FIRST_PAUSE_SECONDS
-        if job.status.is_terminal:
-            return job
-        watcher.waiting(job)
-        await asyncio.sleep(pause)
-        pause = min(pause * GROWTH, LONGEST_PAUSE_SECONDS)
+        try:
+            async with aclosing(follow_job(store, plane.clock, job_id, position)) as stream:  # type: ignore[type-var]
+                async for told in stream:
+                    position, lost_at = told.position, None
+                    yield told
+            return
+        except Unavailable as error:
+            lost_at = _still_patient(error, lost_at, plane.clock.elapsed())
+        await plane.clock.sleep(AGAIN_SECONDS)
 
 
-class Silent:
-    """For --json: only the end counts."""
+def _still_patient(error: Unavailable, lost_at: float | None, now: float) -> float:
+    """Since when the database is away; raises what it said last when that was too long ago."""
+    if lost_at is None:
+        lead = painted("Lost the database for now, trying again:", "bold", sys.stderr)
+        print(f"{lead} {without_password(str(error))}", file=sys.stderr, flush=True)
+        return now
+    if now - lost_at > PATIENCE_SECONDS:
+        raise error
+    return lost_at
 
-    def changed(self, story: Story, entry: HistoryEntry) -> None: ...
 
-    def waiting(self, job: Job) -> None: ...
+async def _tell(plane: Plane, job_id: JobId, lines: Lines) -> Job:
+    """Tells the watcher everything, in order, and returns the job when it has ended."""
+    store = await plane.store
+    story: Story | None = None
+    async for told in persistently(plane, job_id):
+        match told.news:
+            case StateChanged(entry):
+                if story is None or entry.revision > story.entries[-1].revision:
+                    story = await Story.of(store, job_id)
+                lines.changed(story, entry)
+            case StepRecorded():
+                lines.step(told.news)
+            case TokensUsed():
+                lines.tokens(told.news)
+            case LineLogged():
+                lines.logged(told.at, told.news)
+            case ProgressMade():
+                lines.progressed(told.at, told.news)
+            case NothingNew(job):
+                lines.waiting(job)
+            case JobEnded(job):
+                return job
+            case unknown:
+                assert_never(unknown)
+    raise AssertionError("a stream ends with the end of the job")
 
 
 class Lines:
@@ -93,6 +148,8 @@ class Lines:
 
         self._console = console()
         self._spinner = self._console.status("") if self._console.is_terminal else None
+        self._progress: ProgressMade | None = None
+        self._tokens: TokensUsed | None = None
 
     def __enter__(self) -> Self:
         if self._spinner is not None:
@@ -102,20 +159,61 @@ class Lines:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._spinner is not None:
             self._spinner.stop()
+        if self._tokens is not None and kind is None:
+            from cortex_plane.adapters.cli.step_views import tokens_text
+
+            self._console.print(tokens_text(self._tokens), style="dim")
 
     def changed(self, story: Story, entry: HistoryEntry) -> None:
-        from rich.text import Text
-
         from cortex_plane.adapters.cli.output import status, words
 
-        line = Text(f"{entry.created_at.astimezone(UTC):%H:%M:%S}  ", "dim")
-        line += status(entry.new_status)
-        line.pad_right(max(0, 22 - len(line)))
-        self._console.print(line + words(f"  {story.told(entry)}"), soft_wrap=True)
+        self._print(entry.created_at, status(entry.new_status), words(story.told(entry)))
+
+    def step(self, step: StepRecorded) -> None:
+        from cortex_plane.adapters.cli.output import one_line, words
+
+        took = words(f" {span(step.finished_at - step.started_at)}", "dim")
+        self._print(step.finished_at, words("  step"), words(step.name, "bold") + took + words("  ") + one_line(step.summary))
+
+    def tokens(self, tokens: TokensUsed) -> None:
+        """In a terminal at once; in a pipe the sum is told at the end."""
+        self._tokens = tokens
+
+    def logged(self, at: datetime, line: LineLogged) -> None:
+        from json import dumps
+
+        from cortex_plane.adapters.cli.output import one_line, words
+
+        data = words("  ") + one_line(dumps(line.data, ensure_ascii=False), "dim") if line.data else words("")
+        self._print(at, words(f"  {line.level}", LEVELS.get(line.level, "")), words(line.message) + data)
+
+    def progressed(self, at: datetime, progress: ProgressMade) -> None:
+        from cortex_plane.adapters.cli.output import words
+        from cortex_plane.adapters.cli.step_views import bar
+
+        self._progress = progress
+        if self._spinner is None:
+            self._print(at, words("  progress"), bar(progress))
+        else:
+            self._spinner.update(bar(progress))
 
     def waiting(self, job: Job) -> None:
-        if self._spinner is not None:
-            self._spinner.update(_right_now(job, utc_now()))
+        from cortex_plane.adapters.cli.output import words
+        from cortex_plane.adapters.cli.step_views import bar, tokens_text
+
+        if self._spinner is None:
+            return
+        line = words(_right_now(job, utc_now()))
+        if self._progress is not None and job.status is JobStatus.RUNNING:
+            line = line + words("  ") + bar(self._progress)
+        self._spinner.update(line + words("  ") + tokens_text(self._tokens) if self._tokens else line)
+
+    def _print(self, at: datetime, what: Text, words: Text) -> None:
+        from rich.text import Text
+
+        line = Text(f"{at.astimezone(UTC):%H:%M:%S}  ", "dim") + what
+        line.pad_right(max(0, 22 - len(line)))
+        self._console.print(line + Text("  ") + words, soft_wrap=True)
 
 
 def _right_now(job: Job, now: datetime) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database
 from cortex_plane.adapters.storage.keys import submit_keyed
-from cortex_plane.adapters.storage.submissions import submission
+from cortex_plane.adapters.storage.submissions import submission, submit
 from cortex_plane.core.jobs import AgentId, HistoryEntry, Job, JobId, JobSummary, NewJob, Run
 from cortex_plane.core.states import JobStatus
 from cortex_plane.ports.json_text import dumps
@@ -33,6 +33,9 @@ class SqlJobs:
     async def submit(self, jobs: Sequence[NewJob], connection: Any = None) -> list[JobId]:
         if any(job.job_key is not None for job in jobs):
             return await self._database.transact(lambda: submit_keyed(jobs), connection)
+        if any(job.checkpoint is not None for job in jobs):
+            await self._database.transact(lambda: submit(jobs), connection)
+            return [job.id for job in jobs]
         batch = submission(jobs)
         if connection is None:
             await self._database.write("jobs/submit", jobs=batch)
@@ -57,6 +60,10 @@ class SqlJobs:
     async def cancel(self, job_id: JobId, actor: str | None, reason: str | None) -> bool:
         note = dumps({"reason": reason}) if reason else None
         return bool(await self._database.write("jobs/cancel", id=job_id, cause="cancel", actor=actor, note=note))
+
+    async def cancel_children(self, parent_id: JobId, actor: str | None, reason: str | None) -> int:
+        note = dumps({"reason": reason}) if reason else None
+        return len(await self._database.write("jobs/cancel_children", parent_id=parent_id, actor=actor, note=note))
 
     async def retry(self, job_id: JobId, new_id: JobId, actor: str | None) -> bool:
         return bool(await self._database.write("jobs/retry", id=job_id, new_id=new_id, actor=actor))

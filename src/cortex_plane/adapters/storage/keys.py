@@ -13,7 +13,7 @@ from dataclasses import replace
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Row
 from cortex_plane.adapters.storage.scripts import Script, ask
-from cortex_plane.adapters.storage.submissions import submission
+from cortex_plane.adapters.storage.submissions import submit
 from cortex_plane.core.instants import instant
 from cortex_plane.core.jobs import JobId, NewJob
 from cortex_plane.core.states import TERMINAL, JobStatus
@@ -36,7 +36,7 @@ def _submit(job: NewJob) -> Script[JobId]:
             if found and job.key_mode == "unsafe_dedupe" and JobStatus(found[0]["status"]) not in TERMINAL:
                 return holder
             job = yield from _take_over(job, holder, found)
-    yield from ask("jobs/submit", jobs=submission([job]))
+    yield from submit([job])
     return job.id
 
 

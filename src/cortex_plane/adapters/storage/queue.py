@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database, Row
+from cortex_plane.core.checkpoints import Checkpoint
 from cortex_plane.core.jobs import Claimed, JobId, RunId, TenantId, WorkerId
-from cortex_plane.core.outcomes import BrokenJob, Checkpoint, Transition
+from cortex_plane.core.outcomes import BrokenJob, Transition
 from cortex_plane.core.why import Standing
 from cortex_plane.core.workers import actor_of
 from cortex_plane.ports.json_text import dumps, embedded
@@ -47,14 +48,7 @@ class SqlQueue:
         applied: set[RunId] = set()
         for batch in one_for_each_job(transitions):
             document = dumps([_as_json(transition) for transition in batch])
-            applied |= _applied(batch, await self._database.write("runs/finish", actor=actor, batch=document))
-        return applied
-
-    async def save_checkpoints(self, checkpoints: Sequence[Checkpoint]) -> set[RunId]:
-        applied: set[RunId] = set()
-        for batch in one_for_each_job(checkpoints):
-            document = dumps([{"job_id": c.job_id, "run_id": c.run_id, "checkpoint": embedded(c.document)} for c in batch])
-            applied |= _applied(batch, await self._database.write("runs/checkpoint", batch=document))
+            applied |= runs_of(batch, await self._database.write("runs/finish", actor=actor, batch=document))
         return applied
 
     async def closed_runs(self, runs: Sequence[tuple[JobId, RunId]]) -> dict[RunId, str | None]:
@@ -118,7 +112,8 @@ def one_for_each_job(letters: Sequence[Letter]) -> Iterator[list[Letter]]:
         rest = [letter for letter in rest if first[letter.job_id] is not letter]
 
 
-def _applied(batch: Sequence[Letter], found: Sequence[Row]) -> set[RunId]:
+def runs_of(batch: Sequence[Letter], found: Sequence[Row]) -> set[RunId]:
+    """Of a batch, the runs of the jobs that came back."""
     jobs = {str(row["id"]) for row in found}
     return {letter.run_id for letter in batch if letter.job_id in jobs}
 

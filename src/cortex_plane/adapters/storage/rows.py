@@ -68,6 +68,10 @@ def job(row: Row) -> Job:
         serial_key=row["serial_key"],
         retry_of=text_or_none(row["retry_of"]),
         retried_as=text_or_none(row["retried_as"]),
+        parent_id=text_or_none(row["parent_id"]),
+        group_id=text_or_none(row["group_id"]),
+        template_id=text_or_none(row["template_id"]),
+        checkpoint_id=text_or_none(row["checkpoint_id"]),
         created_by=row["created_by"],
         cost_cents=row["cost_cents"],
         tags=loads(row["tags"]),
@@ -112,6 +116,7 @@ def claimed(row: Row) -> Claimed:
         retry_policy=None if policy is None else RetryPolicy.from_json(loads(policy)),
         timeout_seconds=row["timeout_seconds"],
         suspected=bool(row["suspected"]),
+        resumes=bool(row["resumes"]),
     )
 
 

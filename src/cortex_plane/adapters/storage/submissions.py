@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cortex_plane.adapters.storage.scripts import Script, ask
 from cortex_plane.core.jobs import NewJob
 from cortex_plane.ports.json_text import dumps, embedded
+
+
+def submit(jobs: Sequence[NewJob]) -> Script[None]:
+    """A job that is born with a checkpoint is given the results that this refers to."""
+    yield from ask("jobs/submit", jobs=submission(jobs))
+    for job in jobs:
+        if job.checkpoint is not None:
+            yield from ask("checkpoints/copy_blobs", job_id=job.id, copy_of=job.checkpoint.copy_blobs_of)
 
 
 def submission(jobs: Sequence[NewJob]) -> str:
@@ -14,7 +23,7 @@ def submission(jobs: Sequence[NewJob]) -> str:
 
 
 def as_json(job: NewJob) -> dict[str, Any]:
-    return {
+    document = {
         "id": job.id,
         "tenant_id": job.tenant_id,
         "agent_id": job.agent_id,
@@ -34,3 +43,8 @@ def as_json(job: NewJob) -> dict[str, Any]:
         "template_id": job.template_id,
         "group_id": job.group_id,
     }
+    if job.parent_id is not None:
+        document |= {"parent_id": job.parent_id, "cancel_with_parent": job.cancel_with_parent}
+    if job.checkpoint is not None:
+        document |= {"checkpoint_id": job.checkpoint.checkpoint_id, "checkpoint": embedded(job.checkpoint.document)}
+    return document

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from cortex_plane.adapters.storage.audit import SqlAudit, SqlAuditSeals
+from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
 from cortex_plane.adapters.storage.controls import SqlControls
 from cortex_plane.adapters.storage.costs import SqlCosts
+from cortex_plane.adapters.storage.events import SqlEvents
 from cortex_plane.adapters.storage.groups import SqlGroups
 from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.order import SqlOrder
@@ -37,6 +39,8 @@ class PostgresStore:
         self.tenants = SqlTenants(self._database)
         self.audit = SqlAudit(self._database, lambda moment: moment)
         self.seals = SqlAuditSeals(self._database)
+        self.checkpoints = SqlCheckpoints(self._database)
+        self.events = SqlEvents(self._database)
         self.controls = SqlControls(self._database)
         self.costs = SqlCosts(self._database)
         self.retention = SqlRetention(self._database)

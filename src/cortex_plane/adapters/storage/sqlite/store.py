@@ -8,12 +8,14 @@ from pathlib import Path
 from cortex_plane.adapters.storage.audit import SqlAudit, SqlAuditSeals
 from cortex_plane.adapters.storage.controls import SqlControls
 from cortex_plane.adapters.storage.costs import SqlCosts
+from cortex_plane.adapters.storage.events import SqlEvents
 from cortex_plane.adapters.storage.groups import SqlGroups
 from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.order import SqlOrder
 from cortex_plane.adapters.storage.registry import SqlAgents, SqlTenants
 from cortex_plane.adapters.storage.reservations import SqlReservations
 from cortex_plane.adapters.storage.retention import SqlRetention
+from cortex_plane.adapters.storage.sqlite.checkpoints import SqliteCheckpoints
 from cortex_plane.adapters.storage.sqlite.database import SqliteDatabase
 from cortex_plane.adapters.storage.sqlite.queue import SqliteQueue
 from cortex_plane.adapters.storage.sqlite.schema import SqliteSchema
@@ -39,6 +41,8 @@ class SqliteStore:
         self.tenants = SqlTenants(self._database)
         self.audit = SqlAudit(self._database, instant)
         self.seals = SqlAuditSeals(self._database)
+        self.checkpoints = SqliteCheckpoints(self._database)
+        self.events = SqlEvents(self._database)
         self.controls = SqlControls(self._database)
         self.costs = SqlCosts(self._database)
         self.retention = SqlRetention(self._database)

@@ -87,8 +87,11 @@ class Writer:
             return
         opened.set_result(None)
         while group := self._next_group():
+            changes = connection.total_changes()
             for part in self._commit(connection, group):
-                self.committed()
+                if connection.total_changes() != changes:  # A worker that looks and finds nothing must not wake itself by it.
+                    changes = connection.total_changes()
+                    self.committed()
                 _answer(part)
         connection.close()
 

@@ -648,11 +648,15 @@ create function cortex.chain(_jobs uuid[]) returns void language sql as $$
   on conflict (retry_of) where retry_of is not null do nothing;
 $$;
 
-create function cortex.job_deleted() returns trigger language plpgsql as $$
+create function cortex.job_deleted() returns trigger language plpgsql
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+  _jobs uuid[] := array(select id from old_job);
 begin
-  delete from cortex.job_history where job_id in (select id from old_job);
-  delete from cortex.job_run where job_id in (select id from old_job);
-  delete from cortex.queue_entry where job_id in (select id from old_job);
+  delete from cortex.job_history where job_id = any (_jobs);
+  delete from cortex.job_run where job_id = any (_jobs);
+  delete from cortex.queue_entry where job_id = any (_jobs);
   perform cortex.settle_serial_keys(array_agg(tenant_id), array_agg(serial_key))
     from old_job where serial_key is not null having count(*) > 0;
   return null;
@@ -731,6 +735,62 @@ begin
   return cardinality(_due);
 end $$;
 
+-- Refuses a job of an agent or a tenant whose budget refuses and is spent.
+create function cortex.refuse_spent_budget(_job_type text, _tenant uuid) returns void language plpgsql stable as $$
+declare
+  _budget record;
+begin
+  for _budget in
+    select c.scope, c.budget_cents, cortex.spent_cents(c.scope, c.name) as spent_cents,
+      case c.scope when 'tenant' then (select t.name from cortex.tenant t where t.id = _tenant) else c.name end as label
+    from cortex.control c
+    where c.on_exhausted = 'refuse'
+      and ((c.scope = 'agent' and c.name = _job_type) or (c.scope = 'tenant' and c.name = _tenant::text))
+    order by c.scope
+  loop
+    continue when _budget.spent_cents < _budget.budget_cents;
+    raise exception '% "%" has spent % of its budget of % cents, so no new jobs are taken for it; those that wait go on.',
+      initcap(_budget.scope), _budget.label, to_char(_budget.spent_cents, 'FM999,999,999,999,999,990'),
+      to_char(_budget.budget_cents, 'FM999,999,999,999,999,990')
+      using errcode = 'insufficient_privilege',
+        hint = format('To raise the budget: cortex budgets set CENTS --%s %L', _budget.scope, _budget.label);
+  end loop;
+end $$;
+
+-- Gives a job its key. The answer is the job that has it: the new one, or with unsafe_dedupe the one that is there. A waiting
+-- job that had it is cancelled, and with preserve_run_at the new one is planned for the same time.
+create function cortex.take_job_key(
+  _tenant uuid, _key text, _mode text, _id uuid, _actor text, inout _run_at timestamptz, out _holder uuid
+) language plpgsql as $$
+declare
+  _there record;
+begin
+  insert into cortex.job_key as k (tenant_id, job_key, job_id) values (_tenant, _key, _id)
+    on conflict (tenant_id, job_key) do update set job_key = excluded.job_key
+    returning k.job_id into _holder;
+  if _holder = _id then
+    return;
+  end if;
+  select status, run_at into _there from cortex.job where id = _holder;
+  if _mode = 'unsafe_dedupe' and _there.status not in ('COMPLETED', 'FAILED', 'CANCELLED') then
+    return;
+  end if;
+  update cortex.job_key set job_id = _id where tenant_id = _tenant and job_key = _key;
+  if _there.status = 'PENDING' then
+    -- The entry before the job, as a claim does.
+    perform 1 from cortex.queue_entry where job_id = _holder for update;
+    update cortex.job
+    set status = 'CANCELLED', worker_job_id = null, cause = 'replace', revision = revision + 1, actor = _actor,
+      updated_at = greatest(cortex.now(), updated_at), finished_at = greatest(cortex.now(), updated_at),
+      note = jsonb_build_object('reason', 'replaced by ' || _id)
+    where id = _holder and status = 'PENDING';
+    if found and _mode = 'preserve_run_at' then
+      _run_at := coalesce(_there.run_at, _run_at);
+    end if;
+  end if;
+  _holder := _id;
+end $$;
+
 -- For triggers and other languages: submits one job in the caller's transaction.
 create function cortex.add_job(
   job_type text,
@@ -742,32 +802,58 @@ create function cortex.add_job(
   tenant text default 'default',
   tags jsonb default '[]',
   max_retries int default null,
-  created_by text default null
+  created_by text default null,
+  job_key text default null,
+  key_mode text default 'replace'
 ) returns uuid language plpgsql as $$
 declare
   _agent cortex.agent;
   _tenant uuid;
   _id uuid := cortex.uuid7();
+  _actor text := coalesce(add_job.created_by, session_user);
+  _run_at timestamptz := add_job.run_at;
+  _holder uuid;
 begin
   select * into _agent from cortex.agent a where a.job_type = add_job.job_type;
   if not found then
     raise exception 'There is no agent "%".', add_job.job_type
       using errcode = 'foreign_key_violation', hint = 'Start a plane or a worker that has it, or correct the name.';
   end if;
+  if add_job.queue = 'cortex' or starts_with(add_job.job_type, 'cortex.') then
+    raise exception 'The queue "cortex" and agents whose names begin with "cortex." are the plane''s own.'
+      using errcode = 'invalid_parameter_value', hint = 'Choose another name.';
+  end if;
   select id into _tenant from cortex.tenant t where t.name = add_job.tenant;
   if not found then
     raise exception 'There is no tenant "%".', add_job.tenant using errcode = 'foreign_key_violation';
   end if;
+  if add_job.key_mode is null or add_job.key_mode not in ('replace', 'preserve_run_at', 'unsafe_dedupe') then
+    raise exception 'key_mode must be one of replace, preserve_run_at, unsafe_dedupe, not "%".', add_job.key_mode
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if add_job.job_key !~ '\S' or length(add_job.job_key) > 200 then
+    raise exception 'job_key must be text of 1 to 200 characters, not "%".', left(add_job.job_key, 80)
+      using errcode = 'invalid_parameter_value';
+  end if;
+  perform cortex.refuse_spent_budget(add_job.job_type, _tenant);
+  if add_job.job_key is not null then
+    select k._run_at, k._holder into _run_at, _holder
+      from cortex.take_job_key(_tenant, add_job.job_key, add_job.key_mode, _id, _actor, _run_at) k;
+    if _holder <> _id then
+      return _holder;
+    end if;
+  end if;
   insert into cortex.job (id, tenant_id, agent_id, job_type, queue, payload, priority, run_at, serial_key, tags, max_retries,
-    created_by, cause, actor)
+    job_key, created_by, cause, actor)
   values (_id, _tenant, _agent.id, add_job.job_type,
-    coalesce(add_job.queue, _agent.skill_config ->> 'queue', 'default'), add_job.payload, add_job.priority, add_job.run_at,
+    coalesce(add_job.queue, _agent.skill_config ->> 'queue', 'default'), add_job.payload, add_job.priority, _run_at,
     add_job.serial_key, add_job.tags,
     coalesce(add_job.max_retries, (_agent.skill_config -> 'retry' ->> 'max_retries')::int, 3),
-    add_job.created_by, 'submit', coalesce(add_job.created_by, session_user));
+    add_job.job_key, add_job.created_by, 'submit', _actor);
   return _id;
 end $$;
-comment on function cortex.add_job is 'Submits one job in the caller''s transaction. The agent must be registered.';
+comment on function cortex.add_job is
+  'Submits one job in the caller''s transaction and answers with its id. The agent must be registered.';
 
 -- ---------------------------------------------------------------------------
 -- What people see who look at the tables

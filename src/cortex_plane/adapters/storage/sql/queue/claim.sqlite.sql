@@ -47,4 +47,4 @@ from taken t
 where j.id = t.job_id
   and j.status in ('PENDING', 'RETRY')
 returning id as job_id, run_id, job_type, queue, tenant_id, payload, attempt, retry_count, max_retries, crash_count,
-  retry_policy, timeout_seconds, error ->> 'type' is 'WorkerLost' as suspected;
+  retry_policy, timeout_seconds, error ->> 'type' is 'WorkerLost' as suspected, checkpoint is not null as resumes;

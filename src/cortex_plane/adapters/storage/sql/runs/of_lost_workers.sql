@@ -1,7 +1,7 @@
 -- Open runs whose worker was declared LOST, a small batch, with what is needed to decide about their jobs.
 -- Oldest first: so the newest of a worker stays known as such until all others are rescued.
 select j.id as job_id, j.run_id, j.job_type, j.queue, j.tenant_id, j.payload, j.attempt, j.retry_count, j.max_retries, j.crash_count,
-  j.retry_policy, j.timeout_seconds, coalesce(j.error ->> 'type' = 'WorkerLost', false) as suspected,
+  j.retry_policy, j.timeout_seconds, coalesce(j.error ->> 'type' = 'WorkerLost', false) as suspected, j.checkpoint is not null as resumes,
   r.worker_id, r.claimed_together,
   not exists (
     select 1 from cortex.job_run later

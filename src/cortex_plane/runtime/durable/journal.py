@@ -1,0 +1,203 @@
+"""What is recorded of a job, what this run has added to it, and what of that is not durable yet.
+
+asked for:  recorded?  ── yes ──▶ answered from here
+               └── no ──▶ it happens, is added here, and is written before the handler goes on
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from cortex_plane.core.checkpoints import Blob
+from cortex_plane.core.instants import as_datetime
+from cortex_plane.ports.json_text import dumps, embedded, loads
+from cortex_plane.runtime.durable.memory import NOTHING_REMEMBERED, RESERVED, Memory, MemoryState
+
+INLINE_BYTES = 1024
+SUMMARY_LIMIT = 100
+
+Entry = dict[str, Any]
+Spent = tuple[int, int, int]
+"""Prompt tokens, completion tokens, cents: all that the job has used."""
+
+
+@dataclass(slots=True)
+class ToolState:
+    """A tool call as `active_tools` shows it. `result` is JSON text; a large one is kept apart, and its entry refers to it."""
+
+    tool_name: str
+    invocation_id: str
+    input_hash: str
+    status: str = "pending"
+    result: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "tool_name": self.tool_name,
+            "invocation_id": self.invocation_id,
+            "status": self.status,
+            "input_hash": self.input_hash,
+            "result": None if self.result is None else embedded(self.result),
+        }
+
+
+@dataclass(slots=True)
+class Journal:
+    seed: str
+    state_version: int = 1
+    entries: dict[str, str] = field(default_factory=dict)
+    """Every durable call by its identity, as JSON text: what earlier runs left, and what this one has added."""
+    unasked: dict[str, Entry] = field(default_factory=dict)
+    """What earlier runs left and this one has not asked for yet."""
+    tools: dict[str, ToolState] = field(default_factory=dict)
+    log: list[Any] = field(default_factory=list)
+    blobs: dict[str, str] = field(default_factory=dict)
+    """Contents of large results that an earlier run left."""
+    facts: tuple[str, ...] = ()
+    """All facts that an earlier run left; an entry says how many of them there were after it."""
+    step_index: int = 0
+    step_id: str = "start"
+    memory: Memory = field(default_factory=Memory)
+    spent: Spent = (0, 0, 0)
+    durable_cents: int = 0
+    new_blobs: list[Blob] = field(default_factory=list)
+    order: int = 0
+    """How many calls were recorded: the number of the latest."""
+    tools_asked: int = 0
+    """How many tool calls this run has asked for, answered or made."""
+    unwritten_failures: set[str] = field(default_factory=set)
+    _noted_memory: MemoryState = NOTHING_REMEMBERED
+    _noted_spent: Spent = (0, 0, 0)
+    _noted_version: int = 0
+
+    # -- answering -------------------------------------------------------------------------------
+
+    def take(self, key: str) -> Entry | None:
+        """What is recorded under this identity. The memory and the sums become what they were after it."""
+        if key not in self.entries:
+            return None
+        entry: Entry = self.unasked.pop(key) if key in self.unasked else loads(self.entries[key])
+        self._remember(entry)
+        return entry
+
+    def result_of(self, entry: Entry) -> Any:
+        return self.read(entry["blob"]) if entry.get("blob") else entry.get("result")
+
+    def read(self, digest: str) -> Any:
+        return loads(self.blobs[digest])
+
+    def _remember(self, entry: Entry) -> None:
+        if (memory := entry.get("memory")) is not None:
+            data = memory["data"] if "data" in memory else self.read(memory["blob"])
+            state = (self.facts[: memory["facts"]], memory.get("summary"), tuple((key, dumps(data[key])) for key in sorted(data)))
+            self.memory.restore(state)
+            self._noted_memory, self._noted_version = state, self.memory.version
+        if (spent := entry.get("spent")) is not None:
+            self.spent = self._noted_spent = (spent[0], spent[1], spent[2])
+
+    # -- recording -------------------------------------------------------------------------------
+
+    def put(self, key: str, entry: Entry, result: str | None = None, after: int | None = None) -> None:
+        """Adds or replaces an entry; `result` is JSON text, kept apart when it is large. Not durable yet.
+
+        An entry says in which order it was recorded, and after how many logged steps it began: a fork cuts there."""
+        self.order += 1
+        if key in self.entries:  # What was noted when a tool call began still holds when it has ended.
+            entry |= {name: noted for name, noted in loads(self.entries[key]).items() if name in ("memory", "spent")}
+        entry["order"] = self.order
+        entry["after"] = self.step_index if after is None else after
+        if result is not None:
+            entry |= self.stored(result)
+        if self.memory.version != self._noted_version:
+            entry["memory"] = self._memory_now()
+        if self.spent != self._noted_spent:
+            entry["spent"] = list(self.spent)
+            self._noted_spent = self.spent
+        self.entries[key] = dumps(entry)
+        if "error" in entry:
+            self.unwritten_failures.add(key)
+
+    def stored(self, text: str, name: str = "result") -> dict[str, Any]:
+        """The text itself, or where it is kept apart."""
+        if len(text) <= INLINE_BYTES:
+            return {name: embedded(text)}
+        return {"blob": self.keep_apart(text)}
+
+    def keep_apart(self, text: str) -> str:
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        if digest not in self.blobs:
+            self.blobs[digest] = text
+            self.new_blobs.append(Blob(digest, text))
+        return digest
+
+    def _memory_now(self) -> dict[str, Any]:
+        state = self.memory.state()
+        self._noted_memory, self._noted_version = state, self.memory.version
+        facts, summary, data = state
+        noted = {"facts": len(facts), "summary": summary}
+        return noted | self.stored(dumps({key: embedded(text) for key, text in data}), "data")
+
+    def use(self, prompt_tokens: int, completion_tokens: int, cents: int) -> None:
+        prompt, completion, spent = self.spent
+        self.spent = (prompt + prompt_tokens, completion + completion_tokens, spent + cents)
+
+    def log_step(self, step_id: str, started_at: int, finished_at: int, result: str | None, tool_calls: int) -> None:
+        self.begin_log(started_at)
+        self.step_index += 1
+        self.step_id = step_id
+        self.log.append(embedded(dumps(_logged(self.step_index, step_id, started_at, finished_at, _summary(result), tool_calls))))
+
+    def begin_log(self, at: int) -> None:
+        """The implicit first step, so that the blob always has one."""
+        if not self.log:
+            self.log.append(embedded(dumps(_logged(0, "start", at, at, "started", 0))))
+
+    def forget_inside(self, key: str) -> None:
+        """A finished step answers for all that was recorded inside of it."""
+        for other in [other for other in self.entries if other.startswith(f"{key}/")]:
+            entry = loads(self.entries.pop(other))
+            self.unasked.pop(other, None)
+            self.tools.pop(entry.get("invocation"), None)
+
+    def forget_failures(self, path: str) -> None:
+        """What failed last inside a step that is tried again; failures that the step lived with are durable, and stay."""
+        for key in [key for key in self.unwritten_failures if key.startswith(path)]:
+            self.unwritten_failures.discard(key)
+            self.entries.pop(key, None)
+
+    # -- the parts of a checkpoint ----------------------------------------------------------------
+
+    def memory_context(self, system_prompt_hash: str) -> dict[str, Any]:
+        facts, summary, data = self.memory.state()
+        engine = {
+            "state_version": self.state_version,
+            "seed": self.seed,
+            "spent_cents": self.spent[2],
+            "steps": {key: embedded(text) for key, text in self.entries.items()},
+        }
+        return {
+            "system_prompt_hash": system_prompt_hash,
+            "conversation_summary": summary,
+            "accumulated_facts": list(facts),
+            "working_data": {**{key: embedded(text) for key, text in data}, RESERVED: engine},
+            "token_usage": {"prompt_tokens": self.spent[0], "completion_tokens": self.spent[1]},
+        }
+
+
+def _logged(index: int, step_id: str, started_at: int, finished_at: int, summary: str, tool_calls: int) -> dict[str, Any]:
+    return {
+        "step_index": index,
+        "step_id": step_id,
+        "started_at": as_datetime(started_at).isoformat(),
+        "finished_at": as_datetime(finished_at).isoformat(),
+        "result_summary": summary,
+        "tool_calls": tool_calls,
+    }
+
+
+def _summary(result: str | None) -> str:
+    if result is None:
+        return "failed"
+    return result if len(result) <= SUMMARY_LIMIT else f"{result[:SUMMARY_LIMIT]}…"

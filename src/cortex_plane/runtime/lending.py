@@ -1,0 +1,62 @@
+"""What a worker lends to the runs in it: its outbox, its clock, and the ways to other jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from cortex_plane.operations.directory import Directory
+from cortex_plane.operations.find_child import find_child
+from cortex_plane.operations.submit_child import submit_child
+from cortex_plane.ports.clock import Clock, NewId, Random
+from cortex_plane.ports.store import Checkpoints, Store
+from cortex_plane.runtime.durable.recorder import DEFAULT_SIZES, Fault, Services, Sizes
+from cortex_plane.runtime.outbox import Outbox
+from cortex_plane.runtime.reporter import Reporter
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How the durable side of runs is to be treated."""
+
+    files: Path = Path(".cortex")
+    sizes: Sizes = DEFAULT_SIZES
+    fault: Fault | None = None
+
+
+DEFAULT_TERMS = Terms()
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    services: Services
+    checkpoints: Checkpoints
+    agent_ids: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Lender:
+    store: Store
+    directory: Directory
+    clock: Clock
+    new_id: NewId
+    random: Random
+    terms: Terms
+
+    async def lend(self, outbox: Outbox, reporter: Reporter, job_types: Iterable[str]) -> Lent:
+        services = Services(
+            save=outbox.save,
+            submit=partial(submit_child, self.store, self.directory),
+            child=partial(find_child, self.store),
+            clock=self.clock,
+            new_id=self.new_id,
+            random=self.random,
+            reporter=reporter,
+            files=self.terms.files,
+            sizes=self.terms.sizes,
+            fault=self.terms.fault,
+        )
+        agent_ids = {job_type: (await self.directory.agent(job_type)).id for job_type in job_types}
+        return Lent(services, self.store.checkpoints, agent_ids)

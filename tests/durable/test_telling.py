@@ -1,0 +1,139 @@
+"""What a run tells while it goes on, and what it leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortex_plane import Context, InvalidInput, JobFailed, JobStatus
+from cortex_plane.testing import TestPlane
+from tests.runtime.faults import FaultyStore
+from tests.runtime.helpers import eventually, worker_on
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_log_lines_and_the_newest_progress_are_stored_with_the_run(plane: TestPlane) -> None:
+    @plane.agent("talker")
+    async def talker(ctx: Context) -> None:
+        ctx.log.info("begun", size=3)
+        for done in range(100):
+            ctx.progress(done, 100, f"part {done}")
+        ctx.log.warning("odd: \x00 \ud800", thing=object, number=2**80, not_a_number=float("nan"))
+
+    job = await talker.submit()
+    await plane.work()
+
+    told = await (await plane.store).events.list(job.id)
+    runs = await plane.runs(job.id)
+    assert {event.run_id for event in told} == {runs[0].id}
+    logs = [event.data for event in told if event.kind == "log"]
+    assert [(line["level"], line["message"]) for line in logs] == [("info", "begun"), ("warning", "odd: \\x00 \\ud800")]
+    assert logs[0]["data"] == {"size": 3}
+    assert [event.data["done"] for event in told if event.kind == "progress"] == [99]
+
+
+async def test_a_plain_function_can_tell_too(plane: TestPlane) -> None:
+    @plane.agent("plain")
+    def plain(ctx: Context) -> None:
+        ctx.log.info("from a thread")
+        ctx.progress(1, 2)
+
+    job = await plain.submit()
+    await plane.work()
+
+    assert {event.kind for event in await (await plane.store).events.list(job.id)} == {"log", "progress"}
+
+
+async def test_artifacts_are_kept_whole_and_listed_with_the_run(plane: TestPlane, tmp_path: Path) -> None:
+    (tmp_path / "made.txt").write_text("made")
+
+    @plane.agent("maker")
+    async def maker(ctx: Context) -> None:
+        ctx.artifact(b"bytes", "report.bin")
+        ctx.artifact(tmp_path / "made.txt")
+        ctx.artifact(b"newer", "report.bin")
+
+    job = await maker.submit()
+    await plane.work()
+
+    (run,) = await plane.runs(job.id)
+    assert {Path(path).name: Path(path).read_bytes() for path in run.artifacts} == {"report.bin": b"newer", "made.txt": b"made"}
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a\\b", "x" * 300, "a\nb"])
+async def test_an_artifact_cannot_leave_its_folder(plane: TestPlane, name: str) -> None:
+    @plane.agent("maker")
+    async def maker(ctx: Context) -> None:
+        ctx.artifact(b"x", name)
+
+    job = await maker.submit()
+    await plane.work()
+
+    with pytest.raises(JobFailed, match="plain file name"):
+        await job.result(timeout=5)
+
+
+async def test_a_checkpoint_that_cannot_be_written_stops_the_run_whatever_the_handler_catches(plane: TestPlane) -> None:
+    done: list[str] = []
+
+    async def work(name: str) -> None:
+        done.append(name)
+
+    @plane.agent("stubborn", max_retries=0)
+    async def stubborn(ctx: Context) -> str:
+        try:
+            await ctx.step("first", work, "first")
+        except BaseException:
+            done.append("caught")
+        try:
+            await ctx.step("second", work, "second")
+        except Exception:
+            done.append("caught again")
+        return "went on"
+
+    async def refuse(method: Any, batch: Any) -> Any:
+        raise InvalidInput("The database refuses this checkpoint.")
+
+    job = await stubborn.submit()
+    faulty: Any = FaultyStore(await plane.store)
+    faulty.around("checkpoints", "save", refuse)
+
+    async def ended() -> bool:
+        return (await job.status()).is_terminal
+
+    async with worker_on(plane, faulty):
+        await eventually(ended)
+
+    assert done == ["first", "caught"]
+    with pytest.raises(JobFailed, match="refuses this checkpoint"):
+        await job.result(timeout=5)
+
+
+async def test_a_run_that_was_cancelled_does_no_further_step(plane: TestPlane) -> None:
+    done: list[str] = []
+    begun = asyncio.Event()
+
+    async def work(name: str) -> None:
+        done.append(name)
+        begun.set()
+        await asyncio.sleep(0.05)
+
+    @plane.agent("long")
+    async def long(ctx: Context) -> None:
+        for number in range(200):
+            await ctx.step(f"step-{number}", work, str(number))
+
+    job = await long.submit()
+    worker = asyncio.create_task(plane.run_worker())
+    await begun.wait()
+    await job.cancel()
+    count = len(done)
+    plane.stop_workers()
+    await worker
+
+    assert await job.status() is JobStatus.CANCELLED
+    assert len(done) <= count + 30
