@@ -11,7 +11,7 @@ CASES = {
     "Available commands: jobs, queues, gate, templates, groups, webhooks, tenants, budgets, ...\n"
     "For help: cortex --help",
     "jobs lst": 'Unknown command "lst". Did you mean "list"? '
-    "Available commands: submit, list, show, watch, cancel, retry, why, move, ...\n"
+    "Available commands: submit, list, show, watch, cancel, retry, fork, replay, ...\n"
     "For help: cortex jobs --help",
     "--verbose": 'There is no option "--verbose" here. Options come after the command.\nFor help: cortex --help',
     "jobs list --statu failed": "Unknown option: --statu. Did you mean --status?\nFor help: cortex jobs list --help",

@@ -9,17 +9,19 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from cortex_plane import Context
 from cortex_plane.adapters.storage.sqlite import connection as sqlite_connection
 from cortex_plane.adapters.storage.sqlite.connection import wal_is_safe
+from cortex_plane.adapters.storage.sqlite.writer import TIDY_SECONDS
 from cortex_plane.core.errors import CortexError, InvalidInput, StorageFull, Unavailable, WrongDatabase
-from cortex_plane.testing import ManualClock
+from cortex_plane.testing import ManualClock, throwaway_plane
 from cortex_plane.wiring import open_store
 from tests.contract.support import Scene
 
@@ -290,3 +292,22 @@ async def test_a_foreign_connection_is_refused(tmp_path: Path) -> None:
 
     assert await store.jobs.list() == []
     await store.close()
+
+
+async def test_statistics_of_a_small_table_do_not_slow_a_large_one(tmp_path: Path) -> None:
+    """Somebody types ANALYZE while there are few jobs: the plans would be those for few jobs for ever."""
+    async with throwaway_plane(f"sqlite:///{tmp_path}/test.db") as plane:
+
+        @plane.agent("echo")
+        async def echo(ctx: Context) -> None: ...
+
+        await echo.submit()
+        await plane.work()
+        with closing(apsw.Connection(str(tmp_path / "test.db"))) as anybody:
+            anybody.execute("analyze")
+            assert anybody.execute("select count(*) from sqlite_stat1").get > 0
+
+            await asyncio.sleep(TIDY_SECONDS)
+            await echo.submit()
+
+            assert anybody.execute("select count(*) from sqlite_stat1").get == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NewType
 
 Instant = NewType("Instant", int)
@@ -24,6 +25,17 @@ def instant(moment: datetime) -> Instant:
 
 def as_datetime(at: int) -> datetime:
     return EPOCH + timedelta(microseconds=at)
+
+
+def as_text(at: int) -> str:
+    """ISO 8601, in UTC, to the microsecond."""
+    seconds, rest = divmod(at, SECOND)
+    return f"{_second(seconds)}.{rest:06d}+00:00"
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return (EPOCH + timedelta(seconds=seconds)).isoformat()[:19]
 
 
 def after(at: Instant, seconds: float) -> Instant:

@@ -17,8 +17,13 @@ def encode(value: Any, name: str = "value") -> str:
 
 def dumps(value: Any) -> str:
     """Text of a value that is in normal form already."""
+    return dumped(value).decode()
+
+
+def dumped(value: Any) -> bytes:
+    """The same in UTF-8."""
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError as error:
         raise InvalidInput(f"This cannot be written as JSON: {error}.") from error
 

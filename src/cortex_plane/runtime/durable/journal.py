@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cortex_plane.core.checkpoints import Blob
-from cortex_plane.core.instants import as_datetime
+from cortex_plane.core.instants import as_text
 from cortex_plane.ports.json_text import dumps, embedded, loads
 from cortex_plane.runtime.durable.memory import NOTHING_REMEMBERED, RESERVED, Memory, MemoryState
 
@@ -71,6 +71,11 @@ class Journal:
     _noted_memory: MemoryState = NOTHING_REMEMBERED
     _noted_spent: Spent = (0, 0, 0)
     _noted_version: int = 0
+    _embedded: dict[str, Any] = field(default_factory=dict)
+    _nested: bool = False
+    """Whether anything was recorded inside of something else."""
+    _shown: tuple[Any, str | None, dict[str, Any]] = ([], None, {})
+    _shown_version: int = 0
 
     # -- answering -------------------------------------------------------------------------------
 
@@ -115,7 +120,7 @@ class Journal:
         if self.spent != self._noted_spent:
             entry["spent"] = list(self.spent)
             self._noted_spent = self.spent
-        self.entries[key] = dumps(entry)
+        self.keep(key, dumps(entry))
         if "error" in entry:
             self.unwritten_failures.add(key)
 
@@ -156,32 +161,48 @@ class Journal:
 
     def forget_inside(self, key: str) -> None:
         """A finished step answers for all that was recorded inside of it."""
+        if not self._nested:
+            return
         for other in [other for other in self.entries if other.startswith(f"{key}/")]:
-            entry = loads(self.entries.pop(other))
-            self.unasked.pop(other, None)
+            entry = loads(self.entries[other])
+            self._drop(other)
             self.tools.pop(entry.get("invocation"), None)
 
     def forget_failures(self, path: str) -> None:
         """What failed last inside a step that is tried again; failures that the step lived with are durable, and stay."""
         for key in [key for key in self.unwritten_failures if key.startswith(path)]:
             self.unwritten_failures.discard(key)
-            self.entries.pop(key, None)
+            self._drop(key)
+
+    def keep(self, key: str, text: str) -> None:
+        self.entries[key] = text
+        self._embedded[key] = embedded(text)
+        self._nested = self._nested or "/" in key
+
+    def _drop(self, key: str) -> None:
+        self.entries.pop(key, None)
+        self._embedded.pop(key, None)
+        self.unasked.pop(key, None)
 
     # -- the parts of a checkpoint ----------------------------------------------------------------
 
     def memory_context(self, system_prompt_hash: str) -> dict[str, Any]:
-        facts, summary, data = self.memory.state()
+        if self._shown_version != self.memory.version:
+            facts, summary, data = self.memory.state()
+            self._shown = (embedded(dumps(list(facts))), summary, {key: embedded(text) for key, text in data})
+            self._shown_version = self.memory.version
+        shown_facts, shown_summary, shown_data = self._shown
         engine = {
             "state_version": self.state_version,
             "seed": self.seed,
             "spent_cents": self.spent[2],
-            "steps": {key: embedded(text) for key, text in self.entries.items()},
+            "steps": self._embedded,
         }
         return {
             "system_prompt_hash": system_prompt_hash,
-            "conversation_summary": summary,
-            "accumulated_facts": list(facts),
-            "working_data": {**{key: embedded(text) for key, text in data}, RESERVED: engine},
+            "conversation_summary": shown_summary,
+            "accumulated_facts": shown_facts,
+            "working_data": {**shown_data, RESERVED: engine},
             "token_usage": {"prompt_tokens": self.spent[0], "completion_tokens": self.spent[1]},
         }
 
@@ -190,8 +211,8 @@ def _logged(index: int, step_id: str, started_at: int, finished_at: int, summary
     return {
         "step_index": index,
         "step_id": step_id,
-        "started_at": as_datetime(started_at).isoformat(),
-        "finished_at": as_datetime(finished_at).isoformat(),
+        "started_at": as_text(started_at),
+        "finished_at": as_text(finished_at),
         "result_summary": summary,
         "tool_calls": tool_calls,
     }

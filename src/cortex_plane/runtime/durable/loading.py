@@ -96,7 +96,8 @@ def journal_from(
         durable_cents=engine["spent_cents"],
         order=max((entry["order"] for entry in engine["steps"].values()), default=0),
     )
-    journal.entries = {key: dumps(entry) for key, entry in engine["steps"].items()}
+    for key, entry in engine["steps"].items():
+        journal.keep(key, dumps(entry))
     return journal
 
 

@@ -85,6 +85,7 @@ class Memory:
     def restore(self, state: MemoryState) -> None:
         facts, self._summary, data = state
         self._facts, self.data.texts = list(facts), dict(data)
+        self._changes += 1
 
 
 MemoryState = tuple[tuple[str, ...], str | None, tuple[tuple[str, str], ...]]

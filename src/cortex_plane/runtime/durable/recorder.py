@@ -13,7 +13,7 @@ import structlog
 from cortex_plane.core.agents import AgentConfig
 from cortex_plane.core.checkpoints import Checkpoint
 from cortex_plane.core.errors import CheckpointTooLarge
-from cortex_plane.core.instants import as_datetime
+from cortex_plane.core.instants import as_text
 from cortex_plane.core.jobs import Claimed, JobId
 from cortex_plane.core.states import JobStatus
 from cortex_plane.operations.submit_jobs import Submission
@@ -128,7 +128,7 @@ class Recorder:
         text = document(
             checkpoint_id=checkpoint_id,
             agent_id=self._agent_id,
-            created_at=as_datetime(now).isoformat(),
+            created_at=as_text(now),
             step_index=journal.step_index,
             step_id=journal.step_id,
             status=status,

@@ -8,8 +8,6 @@ gather#1[0]/fetch#1           the first "fetch" in the first branch of the first
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 from cortex_plane.core.errors import InvalidInput
@@ -61,18 +59,27 @@ class Scopes:
         """The task that runs now is the handler's."""
         self._tasks.add(asyncio.current_task())
 
-    @contextmanager
-    def entered(self, scope: Scope) -> Iterator[None]:
-        task = asyncio.current_task()
-        known = task in self._tasks
-        self._tasks.add(task)
-        token = _current.set(scope)
-        try:
-            yield
-        finally:
-            _current.reset(token)
-            if not known:
-                self._tasks.discard(task)
+    def entered(self, scope: Scope) -> Entered:
+        """For a `with` block: what is asked for inside of it belongs to this scope, and its task may ask."""
+        return Entered(self._tasks, scope)
+
+
+class Entered:
+    __slots__ = ("_known", "_scope", "_task", "_tasks", "_token")
+
+    def __init__(self, tasks: set[asyncio.Task[object] | None], scope: Scope) -> None:
+        self._tasks, self._scope = tasks, scope
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        self._known = self._task in self._tasks
+        self._tasks.add(self._task)
+        self._token = _current.set(self._scope)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
+        if not self._known:
+            self._tasks.discard(self._task)
 
 
 def checked_step_name(name: str) -> str:

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cortex_plane.ports.json_text import dumps
+from cortex_plane.ports.json_text import dumped, dumps
 
 SCHEMA_VERSION = 1
 
@@ -24,8 +24,8 @@ def document(
     execution_log: Sequence[Any],
 ) -> str:
     """Everything given is in normal form, or embedded text of it. Keys are sorted, so the CRC's place is between two halves."""
-    head = dumps({"active_tools": active_tools, "agent_id": agent_id, "checkpoint_id": checkpoint_id})
-    tail = dumps(
+    head = dumped({"active_tools": active_tools, "agent_id": agent_id, "checkpoint_id": checkpoint_id})
+    tail = dumped(
         {
             "created_at": created_at,
             "execution_log": execution_log,
@@ -36,8 +36,9 @@ def document(
             "step_index": step_index,
         }
     )
-    crc = zlib.crc32(f"{head[:-1]},{tail[1:]}".encode())
-    return f'{head[:-1]},"crc32":{crc},{tail[1:]}'
+    front, back = head[:-1] + b",", tail[1:]
+    crc = zlib.crc32(back, zlib.crc32(front))
+    return (front + b'"crc32":%d,' % crc + back).decode()
 
 
 def resealed(blob: Mapping[str, Any]) -> str:
@@ -48,4 +49,4 @@ def resealed(blob: Mapping[str, Any]) -> str:
 
 def crc_of(rest: Mapping[str, Any]) -> int:
     """Of a checkpoint without its `crc32`, however the database has laid it out."""
-    return zlib.crc32(dumps(rest).encode())
+    return zlib.crc32(dumped(rest))

@@ -37,6 +37,14 @@ def connect(path: Path, *, for_writing: bool) -> apsw.Connection:
         return connection
 
 
+def forget_statistics(connection: apsw.Connection) -> None:
+    """Statistics of a table that was small when somebody typed ANALYZE would let each batch of changes walk through all jobs."""
+    kept = connection.execute("select 1 from sqlite_schema where name = 'sqlite_stat1'").get
+    if kept and connection.execute("select 1 from sqlite_stat1 limit 1").get:
+        connection.execute("delete from sqlite_stat1")
+        connection.execute("analyze sqlite_schema")
+
+
 def patient(seconds: float):  # type: ignore[no-untyped-def]
     """A busy handler with short random sleeps: the built-in one can leave a second process waiting for seconds."""
     since = 0.0

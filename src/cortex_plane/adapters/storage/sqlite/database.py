@@ -15,7 +15,7 @@ import apsw
 from cortex_plane.adapters.storage.database import Row
 from cortex_plane.adapters.storage.scripts import Begin, Result
 from cortex_plane.adapters.storage.scripts import run as run_script
-from cortex_plane.adapters.storage.sqlite.connection import connect
+from cortex_plane.adapters.storage.sqlite.connection import connect, forget_statistics
 from cortex_plane.adapters.storage.sqlite.errors import translate, translated
 from cortex_plane.adapters.storage.sqlite.signals import SqliteSignals
 from cortex_plane.adapters.storage.sqlite.writer import NotOpen, Writer
@@ -25,6 +25,24 @@ from cortex_plane.ports.clock import Clock
 from cortex_plane.ports.json_text import dumps
 
 READERS = 4
+WAKES_NOBODY = frozenset(
+    {
+        "checkpoints/add_blobs",
+        "checkpoints/count_saved",
+        "checkpoints/save_batch",
+        "checkpoints/saved",
+        "events/add",
+        "queue/choose",
+        "queue/claim",
+        "queue/claim_chosen",
+        "queue/count_turns",
+        "queue/is_steered",
+        "queue/turns",
+        "seals/add",
+        "workers/beat",
+    }
+)
+"""Statements that make no work ready: a worker that looked at the queue after each would be in the way of its own checkpoints."""
 
 
 class SqliteDatabase:
@@ -32,7 +50,8 @@ class SqliteDatabase:
         self.path = path
         self.signals = SqliteSignals(path)
         self._clock = clock
-        self._writer = Writer(partial(connect, path, for_writing=True), self.signals.something_committed)
+        self._writer = Writer(partial(connect, path, for_writing=True), self._committed, forget_statistics)
+        self._may_wake = False
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="cortex-sqlite-reader")
         self._local = threading.local()
         self._reading: list[apsw.Connection] = []
@@ -55,7 +74,7 @@ class SqliteDatabase:
 
     async def write(self, name: str, /, **values: Any) -> Sequence[Row]:
         try:
-            rows: Sequence[Row] = await self._writer.ask(partial(self._execute, statement(name, "sqlite"), values))
+            rows: Sequence[Row] = await self._writer.ask(partial(self._change, statement(name, "sqlite"), values))
             return rows
         except apsw.Error as error:
             raise translate(error, self.path) from error
@@ -64,16 +83,16 @@ class SqliteDatabase:
 
     async def transact(self, begin: Begin[Result], connection: Any = None) -> Result:
         def work(connection: apsw.Connection) -> Result:
-            return run_script(begin, lambda asked: self._execute(statement(asked.name, "sqlite"), asked.values, connection))
+            return run_script(begin, lambda asked: self._change(statement(asked.name, "sqlite"), asked.values, connection))
 
         if connection is not None:
             with translated(self.path):
                 return work(_checked(connection))
-        result: Result = await self.run(work)
+        result: Result = await self._asked(work)
         return result
 
     def write_from_thread(self, name: str, timeout_seconds: float, /, **values: Any) -> Sequence[Row]:
-        asked = self._writer.ask_from_thread(partial(self._execute, statement(name, "sqlite"), values))
+        asked = self._writer.ask_from_thread(partial(self._change, statement(name, "sqlite"), values))
         try:
             rows: Sequence[Row] = asked.result(timeout_seconds)
             return rows
@@ -91,6 +110,14 @@ class SqliteDatabase:
 
     async def run(self, work: Any) -> Any:
         """Any other work that writes, in a transaction of the writer."""
+
+        def loud(connection: apsw.Connection) -> Any:
+            self._may_wake = True
+            return work(connection)
+
+        return await self._asked(loud)
+
+    async def _asked(self, work: Any) -> Any:
         try:
             return await self._writer.ask(work)
         except apsw.Error as error:
@@ -106,6 +133,16 @@ class SqliteDatabase:
             self._reading.append(self._local.connection)
         connection: apsw.Connection = self._local.connection
         return connection
+
+    def _change(self, wanted: Statement, values: dict[str, Any], connection: apsw.Connection) -> Sequence[Row]:
+        self._may_wake = self._may_wake or wanted.name not in WAKES_NOBODY
+        return self._execute(wanted, values, connection)
+
+    def _committed(self) -> None:
+        """In the writer's thread, after a commit that changed something."""
+        if self._may_wake:
+            self._may_wake = False
+            self.signals.something_committed()
 
     def _execute(self, wanted: Statement, values: dict[str, Any], connection: apsw.Connection) -> Sequence[Row]:
         cursor = connection.execute(wanted.sql, {**values, "now": self._clock.now()})

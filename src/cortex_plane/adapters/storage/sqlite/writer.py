@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -23,6 +24,7 @@ from cortex_plane.core.errors import Unavailable
 
 MAX_GROUP = 200
 MAX_GROUP_SECONDS = 0.05
+TIDY_SECONDS = 0.2
 
 Work = Callable[[apsw.Connection], Any]
 
@@ -48,6 +50,8 @@ class TransactionLost(Exception):
 class Writer:
     open_connection: Callable[[], apsw.Connection]
     committed: Callable[[], None]
+    tidy: Callable[[apsw.Connection], None] = lambda _: None
+    """Done now and then, between two transactions."""
     inbox: SimpleQueue[Operation | None] = field(default_factory=SimpleQueue)
     thread: threading.Thread | None = None
 
@@ -86,7 +90,12 @@ class Writer:
             opened.set_exception(error)
             return
         opened.set_result(None)
+        tidied_at = float("-inf")
         while group := self._next_group():
+            if time.monotonic() - tidied_at > TIDY_SECONDS:
+                tidied_at = time.monotonic()
+                with suppress(apsw.Error):  # Somebody else may hold the lock: next time.
+                    self.tidy(connection)
             changes = connection.total_changes()
             for part in self._commit(connection, group):
                 if connection.total_changes() != changes:  # A worker that looks and finds nothing must not wake itself by it.
@@ -120,6 +129,9 @@ class Writer:
 
 def _commit_together(connection: apsw.Connection, group: list[Operation]) -> tuple[list[Operation], list[Operation]]:
     """What was dealt with, and what is left for the next transaction."""
+    if len(group) == 1:
+        _alone(connection, group[0])
+        return group, []
     try:
         connection.execute("begin immediate")
     except apsw.Error as error:

@@ -134,3 +134,18 @@ begin
   from agent a
   where a.job_type = 'cortex.children';
 end;
+
+-- Where checkpoints are put to be saved. A repeated write finds its own id, and adds no cost again.
+create view checkpoint_to_save (job_id, run_id, id, previous_id, cost_cents, document, at) as
+select id, run_id, checkpoint_id, null, 0, checkpoint, updated_at from job;
+create trigger save_checkpoint instead of insert on checkpoint_to_save
+begin
+  update job
+  set checkpoint = new.document,
+    checkpoint_id = new.id,
+    cost_cents = cost_cents + iif(checkpoint_id is new.id, 0, new.cost_cents),
+    updated_at = max(new.at, updated_at)
+  where id = new.job_id
+    and run_id = new.run_id
+    and (checkpoint_id is new.previous_id or checkpoint_id = new.id);
+end;
