@@ -23,6 +23,8 @@ class SqlCheckpoints:
         return saved
 
     async def _saved_rows(self, batch: Sequence[Checkpoint]) -> Sequence[Row]:
+        if len(batch) == 1 and not batch[0].blobs:
+            return await self._saved_row(batch[0])
         blobs = [(checkpoint.job_id, blob) for checkpoint in batch for blob in checkpoint.blobs]
         return await self._database.write(
             "checkpoints/save",
@@ -35,6 +37,17 @@ class SqlCheckpoints:
             blob_job_ids=[job_id for job_id, _ in blobs],
             blob_digests=[blob.sha256 for _, blob in blobs],
             blob_contents=[blob.content for _, blob in blobs],
+        )
+
+    async def _saved_row(self, checkpoint: Checkpoint) -> Sequence[Row]:
+        return await self._database.write(
+            "checkpoints/save_one",
+            job_id=checkpoint.job_id,
+            run_id=checkpoint.run_id,
+            id=checkpoint.checkpoint_id,
+            previous_id=checkpoint.previous_id,
+            document=checkpoint.document,
+            cost_cents=checkpoint.cost_cents,
         )
 
     async def load(self, job_id: JobId) -> StoredCheckpoint | None:

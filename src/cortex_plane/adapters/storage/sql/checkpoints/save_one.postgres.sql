@@ -1,0 +1,11 @@
+-- Saves one checkpoint that brings no large results, fenced by its run and its predecessor; returns the id if it applied.
+-- Only on PostgreSQL: an agent that is alone waits for this, and the function for batches takes half as long again.
+update cortex.job
+set checkpoint = cast(:document as jsonb),
+  checkpoint_id = :id,
+  cost_cents = cost_cents + case when checkpoint_id = :id then 0 else cast(:cost_cents as bigint) end,
+  updated_at = greatest(cortex.now(), updated_at)
+where id = :job_id
+  and run_id = :run_id
+  and (checkpoint_id is not distinct from cast(:previous_id as uuid) or checkpoint_id = :id)
+returning id;
