@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 import sqlalchemy
@@ -26,9 +24,6 @@ class DbosSystem:
         return self._url.startswith("sqlite")
 
     async def install(self) -> None:
-        if self._is_sqlite:  # Kinder than its default, a rollback journal: about forty per cent faster, and as safe.
-            with closing(sqlite3.connect(self._url.removeprefix("sqlite:///"))) as file:
-                file.execute("pragma journal_mode=wal")
         DBOS(
             config={
                 "name": "bench",

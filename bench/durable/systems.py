@@ -41,6 +41,6 @@ SYSTEMS = (
     System(OURS, "PostgreSQL", "durable_cortex", OUR_PYTHON, "fsync, uvloop", (2_000, 1_000, 100, 5)),
     System(DBOS, "PostgreSQL", "durable_dbos", PEERS_PYTHON, "fsync, threads", (120, 120, 40, 3)),
     System(OURS, "SQLite", "durable_cortex", OUR_PYTHON, "synchronous=FULL, uvloop", (2_000, 1_000, 100, 5)),
-    System(DBOS, "SQLite", "durable_dbos", PEERS_PYTHON, "synchronous=FULL, WAL, threads", (120, 120, 40, 3)),
+    System(DBOS, "SQLite", "durable_dbos", PEERS_PYTHON, "its defaults, threads", (120, 120, 40, 3)),
     System(RESTATE, None, "durable_restate", PEERS_PYTHON, "its own log, fsync", (200, 200, 50, 3)),
 )

@@ -82,8 +82,7 @@ async def main(url: str, effects: str, die: list[Any], lease_seconds: float = 0.
         register(plane, effects, die)
         store = await plane.store
         if die and die[0].startswith("checkpoints/"):
-            one_by_one = url.startswith("sqlite") and die[1] != "answered"
-            Death(store, "checkpoints/save_batch" if one_by_one else die[0], *die[1:])
+            Death(store, *die)
         await plane.run_worker(concurrency=1)
 
 

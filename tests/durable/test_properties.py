@@ -31,8 +31,8 @@ from tests.runtime.helpers import eventually
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
-WRITES = len(STEPS) + len(TOOLS) + 1
-"""One for each step, one more before each tool, and the last words."""
+WRITES = len(STEPS) + len(TOOLS)
+"""One for each step, and one more before each tool. The last words go with the outcome."""
 
 BOUNDARIES = [
     *(("checkpoints/save", moment, count) for count in range(1, WRITES + 1) for moment in ("before", "uncommitted", "committed")),

@@ -18,7 +18,7 @@ from cortex_plane import Backoff, Context, Plane, RetryPolicy, Settings
 from cortex_plane.runtime.pace import Pace
 
 AT_ONCE = Backoff(base_seconds=0.0)
-SILENT = ("workers/register", "workers/close_lost")
+SILENT = ("workers/register", "workers/close_lost", "checkpoints/save")
 
 
 @dataclass
@@ -134,6 +134,10 @@ class Death:
         else:
             self._wrap_postgres(store._database)
 
+    def _is_meant(self, name: str) -> bool:
+        """A statement may have forms of its own for one, for many, and on each store: save, save_one, save_batch."""
+        return name == self._statement or name.startswith(f"{self._statement}_")
+
     def _counts(self, answer: Any) -> bool:
         """Some statements answer nothing at all; those count each time."""
         self._left -= bool(answer) or self._statement in SILENT
@@ -154,7 +158,7 @@ class Death:
         execute, committed = database._execute, database._writer.committed
 
         def dying_execute(wanted: Any, values: Any, connection: Any) -> Any:
-            if wanted.name != self._statement:
+            if not self._is_meant(wanted.name):
                 return execute(wanted, values, connection)
             if self._moment == "before" and self._counts(True):
                 die_now()
@@ -176,7 +180,7 @@ class Death:
         fetch = database._fetch
 
         async def dying_fetch(wanted: Any, values: Any) -> Any:
-            if wanted.name != self._statement:
+            if not self._is_meant(wanted.name):
                 return await fetch(wanted, values)
             if self._moment == "before":
                 if self._counts(True):

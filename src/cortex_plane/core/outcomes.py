@@ -78,6 +78,9 @@ class Transition(NamedTuple):
     crash_count: int = 0
     note: dict[str, Any] | None = None
     cost_cents: int = 0
+    checkpoint: str | None = None
+    """The job's last one, as JSON text in normal form; None leaves the one that it has."""
+    checkpoint_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

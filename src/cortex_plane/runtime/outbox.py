@@ -77,11 +77,18 @@ class Outbox:
         self, transition: Transition, answered: Callable[[bool | Exception], None], last_words: Checkpoint | None = None
     ) -> None:
         """`answered` is called with True when the transition is in the database, with False when the run was superseded,
-        and with the error when the database refuses it. The run's last checkpoint is written before it."""
+        and with the error when the database refuses it. The run's last checkpoint is written with it, or before it if it
+        brings large results."""
         box = self._boxes.setdefault(transition.run_id, Mailbox())
-        box.transition, box.answered = transition, answered
-        if last_words is not None:
+        if last_words is not None and last_words.blobs:
             box.take(last_words)
+        elif last_words is not None:
+            transition = transition._replace(
+                checkpoint=last_words.document,
+                checkpoint_id=last_words.checkpoint_id,
+                cost_cents=transition.cost_cents + last_words.cost_cents,
+            )
+        box.transition, box.answered = transition, answered
         self._flush_soon()
 
     async def finish(self, transition: Transition) -> bool:

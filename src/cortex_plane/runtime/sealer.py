@@ -10,10 +10,9 @@ from cortex_plane.ports.store import Store
 
 REST_SECONDS = 1.0
 MOST_AT_ONCE = 500
-# A crowd of entries is sealed in small transactions. The jobs that make them go first: while so many come in each half second,
-# the sealer rests after each batch for a multiple of what it took; when they come no longer, it goes on at once.
+# A crowd of entries is sealed in small transactions, each followed by a rest of so many times what it took: the jobs that made
+# them go first, and a worker that is idle otherwise still catches up at thousands in a second.
 RESTS_FOR_WORK = 10.0
-CROWD_SECONDS = 0.5
 
 
 class Sealer:
@@ -22,8 +21,6 @@ class Sealer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._earlier: Look | None = None
-        self._marked_seq, self._marked_at = BEFORE_ALL, float("-inf")
-        self._crowded = True
 
     async def once(self) -> float:
         began = _now()
@@ -32,15 +29,8 @@ class Sealer:
         if look is not None and (settled := self._settled(look)):
             sealed = await seal_audit(self._store, settled.seq, look.at, most=MOST_AT_ONCE)
             if sealed >= MOST_AT_ONCE:
-                return min(RESTS_FOR_WORK * (_now() - began), REST_SECONDS) if self._is_crowded(look.seq, began) else 0.0
+                return min(RESTS_FOR_WORK * (_now() - began), REST_SECONDS)
         return REST_SECONDS
-
-    def _is_crowded(self, seq: int, now: float) -> bool:
-        """Whether a full batch came in since the log was last measured, half a second ago or more."""
-        if now - self._marked_at >= CROWD_SECONDS:
-            self._crowded = seq - self._marked_seq >= MOST_AT_ONCE
-            self._marked_seq, self._marked_at = seq, now
-        return self._crowded
 
     def _settled(self, look: Look) -> Look | None:
         """The newest look that is settled by now."""

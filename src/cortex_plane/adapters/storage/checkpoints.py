@@ -40,6 +40,7 @@ class SqlCheckpoints:
         )
 
     async def _saved_row(self, checkpoint: Checkpoint) -> Sequence[Row]:
+        """An agent that is alone waits for this: the way of a batch is longer."""
         return await self._database.write(
             "checkpoints/save_one",
             job_id=checkpoint.job_id,

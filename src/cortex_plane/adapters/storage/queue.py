@@ -135,4 +135,6 @@ def _as_json(transition: Transition) -> dict[str, Any]:
     }
     if transition.cost_cents:
         document["cost_cents"] = transition.cost_cents
+    if transition.checkpoint is not None:
+        document |= {"checkpoint": transition.checkpoint, "checkpoint_id": transition.checkpoint_id}
     return document

@@ -18,6 +18,8 @@ Place = tuple[int, int]
 
 class SqliteCheckpoints(SqlCheckpoints):
     async def _saved_rows(self, batch: Sequence[Checkpoint]) -> Sequence[Row]:
+        if len(batch) == 1 and not batch[0].blobs:
+            return await self._saved_row(batch[0])
         documents, places = _laid_out(checkpoint.document for checkpoint in batch)
         saves = dumps([_save(checkpoint, place) for checkpoint, place in zip(batch, places, strict=True)])
         blobs = [(checkpoint, blob) for checkpoint in batch for blob in checkpoint.blobs]
@@ -34,7 +36,7 @@ class SqliteCheckpoints(SqlCheckpoints):
             [found] = yield from ask("checkpoints/count_saved", batch=saves)
             if found["saved"] == len(batch):
                 return [{"id": checkpoint.job_id} for checkpoint in batch]
-            return (yield from ask("checkpoints/saved", batch=saves))
+            return (yield from ask("checkpoints/which_saved", batch=saves))
 
         return await self._database.transact(script)
 

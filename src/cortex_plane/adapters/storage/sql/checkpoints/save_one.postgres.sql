@@ -1,5 +1,5 @@
 -- Saves one checkpoint that brings no large results, fenced by its run and its predecessor; returns the id if it applied.
--- Only on PostgreSQL: an agent that is alone waits for this, and the function for batches takes half as long again.
+-- Differs: a document is jsonb here.
 update cortex.job
 set checkpoint = cast(:document as jsonb),
   checkpoint_id = :id,

@@ -19,7 +19,9 @@ set status = c.value ->> 'status',
   revision = j.revision + 1,
   cause = c.value ->> 'cause',
   actor = :actor,
-  note = nullif(c.value -> 'note', 'null')
+  note = nullif(c.value -> 'note', 'null'),
+  checkpoint = coalesce(c.value ->> 'checkpoint', j.checkpoint),
+  checkpoint_id = coalesce(c.value ->> 'checkpoint_id', j.checkpoint_id)
 from jsonb_each(:batch) c
 where j.id = c.value ->> 'job_id'
   and j.run_id = c.value ->> 'run_id'
