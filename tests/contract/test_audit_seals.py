@@ -16,7 +16,7 @@ from cortex_plane.operations import seal_audit as sealing
 from cortex_plane.operations.verify_audit import verify_audit
 from cortex_plane.ports.store import Store
 from cortex_plane.runtime import sealer as sealer_module
-from cortex_plane.runtime.sealer import CROWD_SECONDS, MOST_AT_ONCE, REST_SECONDS, RESTS_FOR_WORK, Sealer
+from cortex_plane.runtime.sealer import MOST_AT_ONCE, REST_SECONDS, RESTS_FOR_WORK, Sealer
 from tests.contract.sessions import Four, Session
 from tests.contract.support import Raw, Refused, Scene
 
@@ -164,26 +164,18 @@ async def next_seal(store: Store, sealer: Sealer) -> float:
             return rest
 
 
-async def test_a_sealer_goes_on_at_once_after_a_full_batch_unless_many_entries_still_come_in(
+async def test_a_sealer_goes_on_soon_after_a_full_batch_and_rests_longer_than_it_worked(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stopwatch = Stopwatch()
-    monkeypatch.setattr(sealer_module, "_now", stopwatch)
+    monkeypatch.setattr(sealer_module, "_now", Stopwatch())
     names = [str(number) for number in range(MOST_AT_ONCE)]
     sealer = Sealer(scene.store)
-    await record(scene.store, *names, *names, *names, "last")
-    gives_way = pytest.approx(RESTS_FOR_WORK * 0.01)
+    await record(scene.store, *names, *names, "last")
 
-    assert await next_seal(scene.store, sealer) == gives_way
-    stopwatch.at += CROWD_SECONDS
-    assert await next_seal(scene.store, sealer) == 0.0
-    await record(scene.store, *names)
-    stopwatch.at += CROWD_SECONDS
-    assert await next_seal(scene.store, sealer) == gives_way
-    stopwatch.at += CROWD_SECONDS
-    assert await next_seal(scene.store, sealer) == 0.0
+    assert await next_seal(scene.store, sealer) == pytest.approx(RESTS_FOR_WORK * 0.01)
+    assert await next_seal(scene.store, sealer) == pytest.approx(RESTS_FOR_WORK * 0.01)
     assert await next_seal(scene.store, sealer) == REST_SECONDS
-    assert await sealed(scene.store) == [MOST_AT_ONCE] * 4 + [1]
+    assert await sealed(scene.store) == [MOST_AT_ONCE] * 2 + [1]
 
 
 async def test_a_sealer_with_nothing_to_do_writes_nothing(scene: Scene) -> None:
