@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -70,6 +71,17 @@ async def test_after_a_failure_the_same_message_comes_again_under_the_same_id(po
     assert (first.id, first.body) == (second.id, second.body)
     assert int(second.headers["webhook-timestamp"]) - int(first.headers["webhook-timestamp"]) == 6 * 3600
     assert second.is_signed_with(SECRET)
+
+
+@pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
+async def test_a_receiver_that_is_busy_is_asked_again_when_it_said(post: Post, inbox: Receiver, status: str) -> None:
+    inbox.answers.append(answer(status, b"", **{"retry-after": "7200"}))
+    await post.listen(inbox.url)
+    await post.ended()
+    await post.deliver()
+
+    waiting = await only(post)
+    assert waiting.next_retry_at == post.clock.moment() + timedelta(hours=2)
 
 
 @pytest.mark.parametrize(

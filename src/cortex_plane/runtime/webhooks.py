@@ -13,12 +13,13 @@ from cortex_plane.ports.json_text import dumps
 from cortex_plane.ports.store import Store
 from cortex_plane.runtime.agents import AgentCode
 from cortex_plane.runtime.context import Context
-from cortex_plane.runtime.failures import PermanentFailure
+from cortex_plane.runtime.failures import PermanentFailure, RetryAfter
 
 TIMEOUT_SECONDS = 10.0
 ANSWER_LIMIT_BYTES = 64 * 1024
 EXCERPT_LIMIT = 200
 GONE = 410
+BUSY = (429, 503)
 
 
 class DeliveryFailed(Exception):
@@ -92,7 +93,11 @@ def _check(answer: Answer) -> None:
             "Redirects are not followed: add an endpoint with the final address."
         )
     said = _excerpt(answer.body.decode("utf-8", "replace"))
-    raise DeliveryFailed(f"The receiver answered {answer.status}{f': {said}' if said else ''}.")
+    message = f"The receiver answered {answer.status}{f': {said}' if said else ''}."
+    wait = answer.headers.get("retry-after", "")
+    if answer.status in BUSY and wait.isascii() and wait.isdigit():
+        raise RetryAfter(message, float(wait))
+    raise DeliveryFailed(message)
 
 
 def _excerpt(text: str) -> str:
