@@ -37,3 +37,4 @@ def test_the_agent_of_the_readme_runs_as_it_stands_there(folder: Path) -> None:
         worker.wait_for("worker_started")
         with started("jobs", "submit", "release-bot", "version=1.4.0", "--wait", folder=folder) as submitted:
             submitted.wait_for_output("app:1.4.0 is live")
+            assert submitted.ended()[0] == 0

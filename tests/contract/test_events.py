@@ -71,7 +71,11 @@ async def test_what_is_told_of_a_job_that_is_gone_is_forgotten(scene: Scene) -> 
 
 
 async def test_nothing_told_is_no_trouble(scene: Scene) -> None:
+    claimed = await scene.running()
+
     await scene.store.events.add([])
+
+    assert await scene.store.events.list(claimed.job_id) == []
 
 
 async def test_events_go_with_their_job(scene: Scene, raw: Raw) -> None:

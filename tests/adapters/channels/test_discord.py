@@ -183,7 +183,7 @@ def test_other_interactions_are_not_clicks(other: bytes) -> None:
 
 @given(st.binary())
 def test_no_body_breaks_the_reading(body: bytes) -> None:
-    parse_interaction(body)
+    assert parse_interaction(body) is None or isinstance(parse_interaction(body), Click | Ping)
 
 
 def test_answers_at_once_are_what_discord_takes() -> None:

@@ -702,19 +702,6 @@ begin
     returning j.id;
 end $$;
 
--- Saves a batch of checkpoints, each fenced by its run id. Returns the ids of those that applied.
-create function cortex.save_checkpoints(_batch jsonb) returns setof uuid language plpgsql
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
-as $$
-begin
-  return query
-    update cortex.job j
-    set checkpoint = c.checkpoint, updated_at = cortex.now()
-    from jsonb_to_recordset(_batch) as c(job_id uuid, run_id uuid, checkpoint jsonb)
-    where j.id = c.job_id and j.run_id = c.run_id
-    returning j.id;
-end $$;
-
 -- Makes ready what has fallen due, in small batches; returns how many.
 create function cortex.promote_due(_limit int) returns int language plpgsql set enable_seqscan = off as $$
 declare

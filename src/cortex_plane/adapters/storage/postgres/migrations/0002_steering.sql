@@ -205,7 +205,7 @@ end $$;
 create function cortex.claim(_worker uuid, _actor text, _queues text[], _job_types text[], _run_ids uuid[])
 returns table (
   job_id uuid, run_id uuid, job_type text, queue text, tenant_id uuid, payload jsonb, attempt int, retry_count int,
-  max_retries int, crash_count int, retry_policy jsonb, timeout_seconds double precision, suspected boolean
+  max_retries int, crash_count int, retry_policy jsonb, timeout_seconds double precision, suspected boolean, resumes boolean
 ) language plpgsql
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
 as $$
@@ -295,10 +295,11 @@ begin
       from unnest(_taken, _run_ids[1:cardinality(_taken)]) as c(job_id, run_id)
       where j.id = c.job_id and (j.status = 'PENDING' or j.status = 'RETRY')
       returning j.id, j.run_id, j.job_type, j.queue, j.tenant_id, j.payload, j.attempt, j.retry_count, j.max_retries,
-        j.crash_count, j.retry_policy, j.timeout_seconds, j.error, j.priority, j.position, j.created_at
+        j.crash_count, j.retry_policy, j.timeout_seconds, j.error, j.checkpoint is not null as resumes, j.priority, j.position,
+        j.created_at
     )
     select id, run_id, job_type, queue, tenant_id, payload, attempt, retry_count, max_retries, crash_count, retry_policy,
-      timeout_seconds, coalesce(error ->> 'type' = 'WorkerLost', false)
+      timeout_seconds, coalesce(error ->> 'type' = 'WorkerLost', false), resumes
     from claimed
     order by priority desc, position, created_at, id;
 end $$;
