@@ -52,7 +52,7 @@ async def test_an_event_comes_back_as_it_was_told(scene: Scene) -> None:
 
 async def test_events_are_read_page_by_page(scene: Scene) -> None:
     claimed = await scene.running()
-    await scene.store.events.add([told(scene, claimed, n, "step") for n in range(5)])
+    await scene.store.events.add([told(scene, claimed, n, "progress") for n in range(5)])
 
     first = await scene.store.events.list(claimed.job_id, limit=3)
     rest = await scene.store.events.list(claimed.job_id, after=first[-1].seq)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import HistoryEntry, Job, JobId, RunId
 
-EventKind = Literal["log", "progress", "step"]
+EventKind = Literal["log", "progress"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,5 +181,5 @@ def said_by(event: JobEvent) -> LineLogged | ProgressMade | None:
             return LineLogged(event.run_id, str(data.get("level", "info")), str(data.get("message", "")), data.get("data"))
         case "progress":
             return ProgressMade(event.run_id, data.get("done"), data.get("total"), str(data.get("text") or ""))
-        case "step":
+        case _:  # Of a newer program.
             return None

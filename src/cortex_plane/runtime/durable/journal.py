@@ -13,7 +13,7 @@ from typing import Any
 from cortex_plane.core.checkpoints import Blob
 from cortex_plane.core.instants import as_text
 from cortex_plane.ports.json_text import dumps, embedded, loads
-from cortex_plane.runtime.durable.memory import NOTHING_REMEMBERED, RESERVED, Memory, MemoryState
+from cortex_plane.runtime.durable.memory import RESERVED, Memory
 
 INLINE_BYTES = 1024
 SUMMARY_LIMIT = 100
@@ -68,7 +68,6 @@ class Journal:
     tools_asked: int = 0
     """How many tool calls this run has asked for, answered or made."""
     unwritten_failures: set[str] = field(default_factory=set)
-    _noted_memory: MemoryState = NOTHING_REMEMBERED
     _noted_spent: Spent = (0, 0, 0)
     _noted_version: int = 0
     _embedded: dict[str, Any] = field(default_factory=dict)
@@ -98,7 +97,7 @@ class Journal:
             data = memory["data"] if "data" in memory else self.read(memory["blob"])
             state = (self.facts[: memory["facts"]], memory.get("summary"), tuple((key, dumps(data[key])) for key in sorted(data)))
             self.memory.restore(state)
-            self._noted_memory, self._noted_version = state, self.memory.version
+            self._noted_version = self.memory.version
         if (spent := entry.get("spent")) is not None:
             self.spent = self._noted_spent = (spent[0], spent[1], spent[2])
 
@@ -138,9 +137,8 @@ class Journal:
         return digest
 
     def _memory_now(self) -> dict[str, Any]:
-        state = self.memory.state()
-        self._noted_memory, self._noted_version = state, self.memory.version
-        facts, summary, data = state
+        facts, summary, data = self.memory.state()
+        self._noted_version = self.memory.version
         noted = {"facts": len(facts), "summary": summary}
         return noted | self.stored(dumps({key: embedded(text) for key, text in data}), "data")
 

@@ -90,5 +90,3 @@ class Memory:
 
 MemoryState = tuple[tuple[str, ...], str | None, tuple[tuple[str, str], ...]]
 """Facts, summary, and the working data as JSON texts by key."""
-
-NOTHING_REMEMBERED: MemoryState = ((), None, ())

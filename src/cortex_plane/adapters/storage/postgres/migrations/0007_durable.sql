@@ -301,5 +301,5 @@ comment on column cortex.job_event.seq is 'The order in which they were written.
 comment on column cortex.job_event.job_id is 'Of which job.';
 comment on column cortex.job_event.run_id is 'Of which run.';
 comment on column cortex.job_event.at is 'When it happened.';
-comment on column cortex.job_event.kind is 'log, progress or step.';
+comment on column cortex.job_event.kind is 'log or progress.';
 comment on column cortex.job_event.data is 'What was told.';
