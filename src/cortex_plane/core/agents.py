@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cortex_plane.core.approval_rules import ApprovalConfig
 from cortex_plane.core.jobs import DEFAULT_QUEUE, AgentId
 from cortex_plane.core.retry import CRASH_LIMIT, CrashPolicy, RetryPolicy
 
@@ -26,6 +27,8 @@ class AgentConfig:
     """When calls inside a step are written: with the step, or each tool call or model's answer at once."""
     side_effect_tools: tuple[str, ...] | None = None
     """The tools that change something outside; None: all of them."""
+    approval: ApprovalConfig = ApprovalConfig()
+    """How long people have to decide."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -37,6 +40,7 @@ class AgentConfig:
             "max_concurrency": self.max_concurrency,
             "checkpoint_granularity": self.checkpoint_granularity,
             "side_effect_tools": None if self.side_effect_tools is None else list(self.side_effect_tools),
+            "approval": self.approval.to_json(),
         }
 
     @classmethod
@@ -51,6 +55,7 @@ class AgentConfig:
             max_concurrency=stored.get("max_concurrency"),
             checkpoint_granularity=stored.get("checkpoint_granularity", "per_step"),
             side_effect_tools=None if stored.get("side_effect_tools") is None else tuple(stored["side_effect_tools"]),
+            approval=ApprovalConfig.from_json(stored.get("approval", {})),
         )
 
 

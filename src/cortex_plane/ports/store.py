@@ -36,7 +36,9 @@ from cortex_plane.core.tenants import Tenant
 from cortex_plane.core.webhooks import DeadLetter, Endpoint, EndpointId, NewEndpoint, Target
 from cortex_plane.core.why import Standing
 from cortex_plane.core.workers import NewWorker, WorkerRecord
+from cortex_plane.ports.approvals import Approvals
 from cortex_plane.ports.clock import NewId
+from cortex_plane.ports.people import People
 from cortex_plane.ports.signals import Signals
 
 
@@ -386,6 +388,10 @@ class Store(Protocol):
     def templates(self) -> Templates: ...
     @property
     def groups(self) -> Groups: ...
+    @property
+    def approvals(self) -> Approvals: ...
+    @property
+    def people(self) -> People: ...
     @property
     def schema(self) -> Schema: ...
     @property
