@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cortex_plane.core.approval_rules import ApprovalConfig
+from cortex_plane.core.approval_rules import USUAL_CONFIG, ApprovalConfig
 from cortex_plane.core.jobs import DEFAULT_QUEUE, AgentId
 from cortex_plane.core.retry import CRASH_LIMIT, CrashPolicy, RetryPolicy
 
@@ -27,7 +27,7 @@ class AgentConfig:
     """When calls inside a step are written: with the step, or each tool call or model's answer at once."""
     side_effect_tools: tuple[str, ...] | None = None
     """The tools that change something outside; None: all of them."""
-    approval: ApprovalConfig = ApprovalConfig()
+    approval: ApprovalConfig = USUAL_CONFIG
     """How long people have to decide."""
 
     def to_json(self) -> dict[str, Any]:

@@ -29,6 +29,12 @@ WORDS = {
     "minimum", "maximum", "minLength", "maxLength", "pattern",
     "title", "description", "default", "examples", "$schema",
 }  # fmt: skip
+KINDS_OF_WORDS = (
+    (("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"), "number"),
+    (("enum", "required"), "array"),
+    (("properties",), "object"),
+    (("pattern",), "string"),
+)
 MAX_DEPTH = 50
 
 
@@ -96,32 +102,31 @@ def _check_schema(schema: Any, path: str, depth: int) -> None:
         raise InvalidInput(
             f"{path} has {unknown[0]!r}, which is not checked here. Known: {', '.join(sorted(WORDS))}.", field=path
         )
-    types = schema.get("type", [])
-    for name in [types] if isinstance(types, str) else types if isinstance(types, list) else [types]:
-        if name not in TYPES:
-            raise InvalidInput(f"{path}.type must be one of {', '.join(TYPES)}, not {name!r:.80}.", field=f"{path}.type")
-    for word in ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"):
-        if word in schema and not TYPES["number"](schema[word]):
-            raise InvalidInput(f"{path}.{word} must be a number.", field=f"{path}.{word}")
-    for word in ("enum", "required"):
-        if word in schema and not isinstance(schema[word], list):
-            raise InvalidInput(f"{path}.{word} must be a list.", field=f"{path}.{word}")
-    if "pattern" in schema:
-        _pattern(schema["pattern"], path)
+    _check_words(schema, path)
     for word in ("items", "additionalProperties"):
         if word in schema:
             _check_schema(schema[word], f"{path}.{word}", depth + 1)
-    properties = schema.get("properties", {})
-    if not isinstance(properties, dict):
-        raise InvalidInput(f"{path}.properties must be an object.", field=f"{path}.properties")
-    for name, inner in properties.items():
+    for name, inner in schema.get("properties", {}).items():
         _check_schema(inner, f"{path}.properties.{name}", depth + 1)
 
 
-def _pattern(pattern: Any, path: str) -> re.Pattern[str]:
+def _check_words(schema: dict[str, Any], path: str) -> None:
+    for words, kind in KINDS_OF_WORDS:
+        for word in words:
+            if word in schema and not TYPES[kind](schema[word]):
+                raise InvalidInput(f"{path}.{word} must be of type {kind}.", field=f"{path}.{word}")
+    types = schema.get("type", [])
+    for name in types if isinstance(types, list) else [types]:
+        if name not in TYPES:
+            raise InvalidInput(f"{path}.type must be one of {', '.join(TYPES)}, not {name!r:.80}.", field=f"{path}.type")
+    if "pattern" in schema:
+        _pattern(schema["pattern"], path)
+
+
+def _pattern(pattern: str, path: str) -> None:
     try:
-        return re.compile(pattern)
-    except (re.error, TypeError):
+        re.compile(pattern)
+    except re.error:
         raise InvalidInput(f"{path}.pattern is not a regular expression: {pattern!r:.80}.", field=f"{path}.pattern") from None
 
 

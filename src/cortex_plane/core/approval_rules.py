@@ -8,7 +8,16 @@ from math import isfinite
 from typing import Any, get_args
 
 from cortex_plane.core.approval_edits import checked_editable
-from cortex_plane.core.approvals import ApprovalId, ApprovalOutcome, ApprovalRequest, Approvers, NewApproval, OnDenial, OnExpiry
+from cortex_plane.core.approvals import (
+    NOBODY,
+    ApprovalId,
+    ApprovalOutcome,
+    ApprovalRequest,
+    Approvers,
+    NewApproval,
+    OnDenial,
+    OnExpiry,
+)
 from cortex_plane.core.decisions import NotAllowed
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import AgentId, JobId, RunId, TenantId
@@ -51,9 +60,12 @@ class ApprovalConfig:
         return min(wanted, self.max_ttl_seconds, LONGEST_TTL_SECONDS)
 
 
+USUAL_CONFIG = ApprovalConfig()
+
+
 def new_approval(
     *,
-    id: ApprovalId,
+    request_id: ApprovalId,
     job_id: JobId,
     run_id: RunId,
     agent_id: AgentId,
@@ -62,15 +74,15 @@ def new_approval(
     token_hash: str,
     summary: Any,
     details: Any = None,
-    config: ApprovalConfig = ApprovalConfig(),
-    approvers: Approvers = Approvers(),
+    config: ApprovalConfig = USUAL_CONFIG,
+    approvers: Approvers = NOBODY,
     quorum: Any = 1,
     no_self_approval: bool = False,
     editable: Any = False,
     ttl_seconds: float | None = None,
     remind_after_seconds: float | None = None,
     escalate_after_seconds: float | None = None,
-    escalate_to: Approvers = Approvers(),
+    escalate_to: Approvers = NOBODY,
     on_expiry: Any = "fail",
     default: Any = None,
     on_denial: Any = "fail",
@@ -81,7 +93,7 @@ def new_approval(
     if bool(escalate_to) != (escalate_after_seconds is not None):
         raise InvalidInput("An escalation needs both: after how long, and to whom.", field="escalate")
     return NewApproval(
-        id=id,
+        id=request_id,
         job_id=job_id,
         run_id=run_id,
         agent_id=agent_id,

@@ -51,6 +51,9 @@ class Approvers:
         return cls(tuple(map(UserId, stored.get("users", ()))), tuple(map(UserGroupId, stored.get("groups", ()))))
 
 
+NOBODY = Approvers()
+
+
 @dataclass(frozen=True, slots=True)
 class NewApproval:
     """A checked request; `core.approval_rules.new_approval` makes one of what a handler asks for.
@@ -69,14 +72,14 @@ class NewApproval:
     ttl_seconds: float
     token_hash: str = field(repr=False)
     action_details: Json = None
-    approvers: Approvers = Approvers()
+    approvers: Approvers = NOBODY
     quorum: int = 1
     no_self_approval: bool = False
     editable: Json = False
     """False, True, a list of the keys that may change, or a JSON Schema that the edited details must match."""
     remind_after_seconds: float | None = None
     escalate_after_seconds: float | None = None
-    escalate_to: Approvers = Approvers()
+    escalate_to: Approvers = NOBODY
     on_expiry: OnExpiry = "fail"
     default: Json = None
     on_denial: OnDenial = "fail"

@@ -55,19 +55,6 @@ class Approvals(Protocol):
     async def find(self, prefix: str) -> list[ApprovalId]:
         """At most five ids that begin with the prefix."""
 
-    async def list(
-        self,
-        *,
-        waiting_for: UserId | None = None,
-        tenant_id: TenantId | None = None,
-        job_id: JobId | None = None,
-        open_only: bool = True,
-        before: ApprovalId | None = None,
-        limit: int = 50,
-    ) -> list[ApprovalRequest]:
-        """Newest first. `waiting_for`: open ones that this user may decide and has not voted on, named, by a group, or
-        because it is open to all approvers of a tenant."""
-
     async def put_token(
         self, request_id: ApprovalId, user_id: UserId, channel_type: str, channel_user_id: str, token_hash: str
     ) -> bool:
@@ -83,3 +70,16 @@ class Approvals(Protocol):
 
     async def votes(self, request_ids: Sequence[ApprovalId]) -> dict[ApprovalId, list[tuple[UserId, str, Verdict]]]:
         """Who has voted how: id, what others are shown of them, and the vote; in the order of the votes."""
+
+    async def list(
+        self,
+        *,
+        waiting_for: UserId | None = None,
+        tenant_id: TenantId | None = None,
+        job_id: JobId | None = None,
+        open_only: bool = True,
+        before: ApprovalId | None = None,
+        limit: int = 50,
+    ) -> list[ApprovalRequest]:
+        """Newest first. `waiting_for`: open ones that this user may decide and has not voted on, named, by a group, or
+        because it is open to all approvers of a tenant."""

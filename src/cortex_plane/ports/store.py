@@ -39,6 +39,7 @@ from cortex_plane.core.workers import NewWorker, WorkerRecord
 from cortex_plane.ports.approvals import Approvals
 from cortex_plane.ports.clock import NewId
 from cortex_plane.ports.people import People
+from cortex_plane.ports.schema import Schema
 from cortex_plane.ports.signals import Signals
 
 
@@ -333,22 +334,6 @@ class Groups(Protocol):
 
     async def cancel(self, group_id: GroupId, new_id: NewId, actor: str | None, reason: str | None) -> int | None:
         """Cancels every member that has not ended; returns how many. None when there is no such group."""
-
-
-class Schema(Protocol):
-    async def status(self) -> SchemaStatus: ...
-
-    async def upgrade(self) -> list[str]:
-        """Applies what is missing; returns the names. Any number of processes may do so at once."""
-
-
-class SchemaStatus(Protocol):
-    @property
-    def current(self) -> int: ...
-    @property
-    def latest(self) -> int: ...
-    @property
-    def pending(self) -> Sequence[str]: ...
 
 
 class Store(Protocol):
