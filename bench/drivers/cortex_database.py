@@ -54,7 +54,7 @@ class SqliteFile:
 
     async def settle(self) -> None:
         self._connection.execute("analyze")
-        self._connection.execute("pragma wal_checkpoint(truncate)")
+        self._connection.execute("pragma wal_checkpoint(restart)")
 
     async def close(self) -> None:
         self._connection.close()

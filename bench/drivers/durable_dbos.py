@@ -41,7 +41,7 @@ class DbosSystem:
 
     async def settle(self) -> None:
         with self._engine.connect() as connection:
-            for sql in ("analyze", "pragma wal_checkpoint(truncate)") if self._is_sqlite else ("vacuum analyze", "checkpoint"):
+            for sql in ("analyze", "pragma wal_checkpoint(restart)") if self._is_sqlite else ("vacuum analyze", "checkpoint"):
                 connection.exec_driver_sql(sql)
 
     async def run(self, work: Work) -> None:

@@ -36,7 +36,7 @@ class Huey:
 
     async def settle(self) -> None:
         self._huey.storage.conn.execute("analyze")
-        self._huey.storage.conn.execute("pragma wal_checkpoint(truncate)").fetchall()
+        self._huey.storage.conn.execute("pragma wal_checkpoint(restart)").fetchall()
 
     async def start_worker(self, started: Started) -> None:
         self._started = started

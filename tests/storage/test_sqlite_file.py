@@ -20,6 +20,7 @@ from cortex_plane import Context
 from cortex_plane.adapters.storage.sqlite import connection as sqlite_connection
 from cortex_plane.adapters.storage.sqlite.connection import wal_is_safe
 from cortex_plane.adapters.storage.sqlite.writer import TIDY_SECONDS
+from cortex_plane.adapters.storage.statements import statement
 from cortex_plane.core.errors import CortexError, InvalidInput, StorageFull, Unavailable, WrongDatabase
 from cortex_plane.testing import ManualClock, throwaway_plane
 from cortex_plane.wiring import open_store
@@ -311,3 +312,52 @@ async def test_statistics_of_a_small_table_do_not_slow_a_large_one(tmp_path: Pat
             await echo.submit()
 
             assert anybody.execute("select count(*) from sqlite_stat1").get == 0
+
+
+async def test_a_statement_is_planned_once_whatever_values_it_is_given(tmp_path: Path) -> None:
+    """Planning a claim takes a hundred times as long as a claim that finds nothing."""
+    store = await opened(f"sqlite:///{tmp_path}/test.db")
+    await store.close()
+    looked_at: list[int] = []
+
+    def may(action: int, *_: str | None) -> int:
+        """SQLite asks this for everything that a statement touches, whenever it plans it."""
+        looked_at.append(action)
+        return apsw.SQLITE_OK
+
+    with closing(sqlite_connection.connect(tmp_path / "test.db", for_writing=True)) as connection:
+        connection.authorizer = may
+        for number in range(3):
+            given = {
+                "queues": f'["queue-{number}"]',
+                "job_types": "[]",
+                "run_ids": "[]",
+                "worker_id": "",
+                "actor": "",
+                "now": number,
+            }
+            connection.execute(statement("queue/claim", "sqlite").sql, given).fetchall()
+            assert bool(looked_at) == (number == 0)
+            looked_at.clear()
+
+
+async def test_a_checkpoint_does_not_send_its_worker_to_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even after a look at the queue that found nothing: each checkpoint would wait for the next look."""
+    async with throwaway_plane(f"sqlite:///{tmp_path}/test.db") as plane:
+        store: Any = await plane.store
+        signals = store._database.signals
+        woken: list[str] = []
+
+        @plane.agent("walker")
+        async def walker(ctx: Context) -> None:
+            await ctx.step("first", len, "")
+            await asyncio.sleep(0.1)  # The worker, which has room for more, has looked for it.
+            monkeypatch.setattr(signals, "something_committed", lambda: woken.append(threading.current_thread().name))
+            for _ in range(5):
+                await ctx.step("next", len, "")
+            monkeypatch.undo()
+
+        await walker.submit()
+        await plane.work(concurrency=2)
+
+    assert "cortex-sqlite-writer" not in woken

@@ -39,8 +39,8 @@ class Bench:
         self.connection.execute("create table if not exists kept (name text primary key, body blob) strict")
         return self.connection
 
-    def _committed(self) -> None:
-        self.commits += 1
+    def _committed(self, changed: bool) -> None:
+        self.commits += changed
 
     async def together(self, *works: Work) -> list[Any]:
         """The answers to works that were asked while the writer was busy."""

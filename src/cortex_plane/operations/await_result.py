@@ -10,9 +10,9 @@ from cortex_plane.core.states import JobStatus
 from cortex_plane.ports.clock import Clock
 from cortex_plane.ports.store import Store
 
-FIRST_PAUSE_SECONDS = 0.01
+FIRST_PAUSE_SECONDS = 0.002
 LONGEST_PAUSE_SECONDS = 0.25
-GROWTH = 1.3
+GROWTH = 1.5
 
 
 async def await_result(store: Store, clock: Clock, job_id: JobId, timeout_seconds: float | None = None) -> Any:

@@ -27,6 +27,7 @@ def connect(path: Path, *, for_writing: bool) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = apsw.Connection(str(path), flags=flags, statementcachesize=200)
         connection.set_busy_handler(patient(BUSY_SECONDS))
+        _keep_plans(connection)
         _set_journal(connection, path)
         connection.execute("pragma synchronous = full")
         connection.execute("pragma foreign_keys = on")
@@ -35,6 +36,11 @@ def connect(path: Path, *, for_writing: bool) -> apsw.Connection:
         if not for_writing:
             connection.execute("pragma query_only = on")
         return connection
+
+
+def _keep_plans(connection: apsw.Connection) -> None:
+    """Otherwise SQLite plans a statement anew whenever it is given other values: 1.3 ms for a claim that takes 0.01."""
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
 def forget_statistics(connection: apsw.Connection) -> None:

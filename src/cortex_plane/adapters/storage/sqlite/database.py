@@ -137,10 +137,10 @@ class SqliteDatabase:
         self._may_wake = self._may_wake or wanted.name not in WAKES_NOBODY
         return self._execute(wanted, values, connection)
 
-    def _committed(self) -> None:
-        """In the writer's thread, after a commit that changed something."""
-        if self._may_wake:
-            self._may_wake = False
+    def _committed(self, changed: bool) -> None:
+        """In the writer's thread. What a claim that found nothing might have woken, the next checkpoint must not wake."""
+        may_wake, self._may_wake = self._may_wake, False
+        if changed and may_wake:
             self.signals.something_committed()
 
     def _execute(self, wanted: Statement, values: dict[str, Any], connection: apsw.Connection) -> Sequence[Row]:

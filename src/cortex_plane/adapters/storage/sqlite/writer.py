@@ -49,7 +49,8 @@ class TransactionLost(Exception):
 @dataclass(slots=True)
 class Writer:
     open_connection: Callable[[], apsw.Connection]
-    committed: Callable[[], None]
+    committed: Callable[[bool], None]
+    """Called after each commit, with whether it changed anything."""
     tidy: Callable[[apsw.Connection], None] = lambda _: None
     """Done now and then, between two transactions."""
     inbox: SimpleQueue[Operation | None] = field(default_factory=SimpleQueue)
@@ -98,9 +99,8 @@ class Writer:
                     self.tidy(connection)
             changes = connection.total_changes()
             for part in self._commit(connection, group):
-                if connection.total_changes() != changes:  # A worker that looks and finds nothing must not wake itself by it.
-                    changes = connection.total_changes()
-                    self.committed()
+                changed, changes = changes, connection.total_changes()
+                self.committed(changed != changes)  # A worker that looks and finds nothing must not wake itself by it.
                 _answer(part)
         connection.close()
 
