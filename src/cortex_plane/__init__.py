@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cortex_plane.agents import Agent
     from cortex_plane.core.errors import (
+        ApprovalChanged,
         BudgetExhausted,
         CheckpointCorrupted,
         CodeChanged,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         Unavailable,
         UnknownAgent,
     )
+    from cortex_plane.core.gates import Approval, Escalation
     from cortex_plane.core.groups import GroupNotFinished, GroupStatus
     from cortex_plane.core.jobs import HistoryEntry, Job, JobSummary, Run
     from cortex_plane.core.retry import Backoff, RetryPolicy
@@ -38,13 +40,16 @@ if TYPE_CHECKING:
     from cortex_plane.plane import Plane
     from cortex_plane.runtime.context import Context
     from cortex_plane.runtime.durable.tools import Happened
-    from cortex_plane.runtime.failures import PermanentFailure, RetryAfter
+    from cortex_plane.runtime.failures import ApprovalDenied, PermanentFailure, RetryAfter
     from cortex_plane.settings import Settings
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
+    "Approval",
+    "ApprovalChanged",
+    "ApprovalDenied",
     "Backoff",
     "BudgetExhausted",
     "CheckpointCorrupted",
@@ -53,6 +58,7 @@ __all__ = [
     "Context",
     "CortexError",
     "Denied",
+    "Escalation",
     "GroupNotFinished",
     "GroupStatus",
     "Happened",
@@ -90,6 +96,9 @@ __all__ = [
 # Where each name lives. They are imported when they are first used, so that `cortex --help` loads nothing that it does not need.
 _HOMES = {
     "Agent": "cortex_plane.agents",
+    "Approval": "cortex_plane.core.gates",
+    "ApprovalChanged": "cortex_plane.core.errors",
+    "ApprovalDenied": "cortex_plane.runtime.failures",
     "Backoff": "cortex_plane.core.retry",
     "BudgetExhausted": "cortex_plane.core.errors",
     "CheckpointCorrupted": "cortex_plane.core.errors",
@@ -98,6 +107,7 @@ _HOMES = {
     "Context": "cortex_plane.runtime.context",
     "CortexError": "cortex_plane.core.errors",
     "Denied": "cortex_plane.core.errors",
+    "Escalation": "cortex_plane.core.gates",
     "GroupNotFinished": "cortex_plane.core.groups",
     "GroupStatus": "cortex_plane.core.groups",
     "Happened": "cortex_plane.runtime.durable.tools",

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, TypedDict, Unpack, get_args
 
 from cortex_plane.core.agents import AgentConfig, Granularity
+from cortex_plane.core.approval_rules import ApprovalConfig
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import DEFAULT_QUEUE
 from cortex_plane.core.retry import CRASH_LIMIT, CrashPolicy, RetryPolicy
@@ -34,6 +35,9 @@ class AgentOptions(WorkOptions, total=False):
     system_prompt: str
     on_prompt_change: OnPromptChange
     renamed_steps: Mapping[str, str]
+    budget_cents: int | None
+    approval_ttl: float | timedelta
+    approval_max_ttl: float | timedelta
 
 
 def agent_code(name: str, handler: Callable[..., Any], kind: Kind, **options: Unpack[AgentOptions]) -> AgentCode:
@@ -57,6 +61,9 @@ def _config(options: AgentOptions) -> AgentConfig:
     timeout, most, tools = options.get("timeout"), options.get("max_concurrency"), options.get("side_effect_tools")
     if most is not None:
         check_positive(most, "max_concurrency")
+    budget = options.get("budget_cents")
+    if budget is not None:
+        check_positive(budget, "budget_cents")
     if isinstance(tools, str):
         raise InvalidInput("side_effect_tools must be a list of names.", field="side_effect_tools")
     return AgentConfig(
@@ -68,7 +75,21 @@ def _config(options: AgentOptions) -> AgentConfig:
         max_concurrency=most,
         checkpoint_granularity=_one_of(options.get("checkpoint_granularity", "per_step"), Granularity, "checkpoint_granularity"),
         side_effect_tools=None if tools is None else tuple(checked_step_name(tool) for tool in tools),
+        budget_cents=budget,
+        approval=_approval(options),
     )
+
+
+def _approval(options: AgentOptions) -> ApprovalConfig:
+    usual = ApprovalConfig()
+    return ApprovalConfig(
+        _seconds(options.get("approval_ttl", usual.token_ttl_seconds)),
+        _seconds(options.get("approval_max_ttl", usual.max_ttl_seconds)),
+    )
+
+
+def _seconds(length: float | timedelta) -> float:
+    return length.total_seconds() if isinstance(length, timedelta) else length
 
 
 def check_positive(value: int, field: str) -> None:

@@ -24,5 +24,6 @@ class SubmitOptions(TypedDict, total=False):
     retry: RetryPolicy
     timeout: float | timedelta
     created_by: str
+    session: str
     cancel_with_parent: bool
     connection: Any

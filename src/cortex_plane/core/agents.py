@@ -27,6 +27,8 @@ class AgentConfig:
     """When calls inside a step are written: with the step, or each tool call or model's answer at once."""
     side_effect_tools: tuple[str, ...] | None = None
     """The tools that change something outside; None: all of them."""
+    budget_cents: int | None = None
+    """What one of its jobs may cost; once that is spent, people are asked."""
     approval: ApprovalConfig = USUAL_CONFIG
     """How long people have to decide."""
 
@@ -40,6 +42,7 @@ class AgentConfig:
             "max_concurrency": self.max_concurrency,
             "checkpoint_granularity": self.checkpoint_granularity,
             "side_effect_tools": None if self.side_effect_tools is None else list(self.side_effect_tools),
+            "budget_cents": self.budget_cents,
             "approval": self.approval.to_json(),
         }
 
@@ -55,6 +58,7 @@ class AgentConfig:
             max_concurrency=stored.get("max_concurrency"),
             checkpoint_granularity=stored.get("checkpoint_granularity", "per_step"),
             side_effect_tools=None if stored.get("side_effect_tools") is None else tuple(stored["side_effect_tools"]),
+            budget_cents=stored.get("budget_cents"),
             approval=ApprovalConfig.from_json(stored.get("approval", {})),
         )
 

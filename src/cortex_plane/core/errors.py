@@ -132,6 +132,18 @@ class CodeChanged(Conflict):
         self.step = step
 
 
+class ApprovalChanged(Conflict):
+    """What was approved is not what the handler asks for now."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f'"{name}" asks for something else now than what was shown to the approvers, so their decision does not hold for it. '
+            "Summary and details must be the same each time the handler is called: take what changes from ctx.now(), "
+            "ctx.random(), ctx.uuid() or a step. To ask anew: cortex jobs retry ID"
+        )
+        self.name = name
+
+
 class ToolUncertain(Conflict):
     """A tool call was begun, and nobody knows whether it happened: a worker died in the middle of it."""
 

@@ -57,6 +57,7 @@ class NewJob:
     template_id: str | None = None
     group_id: str | None = None
     parent_id: JobId | None = None
+    session_id: str | None = None
     cancel_with_parent: bool = False
     checkpoint: BornWith | None = None
 

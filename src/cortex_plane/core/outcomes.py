@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, assert_never
 
 from cortex_plane.core.agents import AgentConfig
+from cortex_plane.core.approvals import NewApproval
 from cortex_plane.core.jobs import Claimed, JobId, RunId, WorkerId
 from cortex_plane.core.retry import RetryPolicy
 from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
@@ -59,7 +60,14 @@ class AwaitingChild:
     recheck_seconds: float
 
 
-Outcome = Done | Failed | Interrupted | HandedBack | Sleeping | AwaitingChild
+@dataclass(frozen=True, slots=True)
+class AwaitingApproval:
+    """The handler waits for people, without a worker."""
+
+    request: NewApproval
+
+
+Outcome = Done | Failed | Interrupted | HandedBack | Sleeping | AwaitingChild | AwaitingApproval
 
 
 class Transition(NamedTuple):
@@ -81,6 +89,8 @@ class Transition(NamedTuple):
     checkpoint: str | None = None
     """The job's last one, as JSON text in normal form; None leaves the one that it has."""
     checkpoint_id: str | None = None
+    approval: NewApproval | None = None
+    """What people are asked, when the job goes to wait for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +136,9 @@ def after_run(claimed: Claimed, outcome: Outcome, policy: RetryPolicy, chance: C
             return _wait(claimed, WaitReason.SLEEP, "sleep", delay_seconds=delay_seconds)
         case AwaitingChild(child_id, recheck_seconds):
             return _wait(claimed, WaitReason.CHILD, "call", delay_seconds=recheck_seconds, note={"child": child_id})
+        case AwaitingApproval(request):
+            note = {"approval_request_id": request.id}
+            return _change(claimed, JobStatus.WAITING_FOR_APPROVAL, "ask", note=note)._replace(approval=request)
         case unknown:
             assert_never(unknown)
 

@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 async def finish_runs(store: Store, transitions: Sequence[Transition], actor: str) -> set[RunId]:
     """The runs whose transition is in the database. All others were superseded: a STALE_WRITE is recorded for each."""
-    applied = await store.queue.finish(transitions, actor)
+    applied = await _applied(store, transitions, actor)
     refused = [transition for transition in transitions if transition.run_id not in applied]
     if not refused:
         return applied
@@ -25,6 +25,15 @@ async def finish_runs(store: Store, transitions: Sequence[Transition], actor: st
     ours = {run_id for run_id, closed_by in closed.items() if closed_by == actor}
     await _record_stale(store, [transition for transition in refused if transition.run_id not in ours], actor)
     return applied | ours
+
+
+async def _applied(store: Store, transitions: Sequence[Transition], actor: str) -> set[RunId]:
+    plain = [transition for transition in transitions if transition.approval is None]
+    applied = await store.queue.finish(plain, actor) if plain else set()
+    for transition in transitions:
+        if transition.approval is not None and await store.approvals.open(transition, transition.approval, actor):
+            applied.add(transition.run_id)
+    return applied
 
 
 async def _record_stale(store: Store, stale: Sequence[Transition], actor: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Any, get_args
+from uuid import UUID
 
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.instants import EARLIEST, LATEST, instant
@@ -44,6 +45,8 @@ class Submission:
     retry: RetryPolicy | None = None
     timeout: float | timedelta | None = None
     created_by: str | None = None
+    session: str | None = None
+    """The id of the conversation that it comes from: its user is asked where an approval names nobody."""
     cancel_with_parent: bool = False
     """For a child of another job: it is cancelled when that one fails or is cancelled."""
 
@@ -88,6 +91,7 @@ async def checked(
         serial_key=None if asked.serial_key is None else checked_name(asked.serial_key, "serial_key"),
         tags=_tags(asked.tags),
         created_by=None if asked.created_by is None else checked_name(asked.created_by, "created_by"),
+        session_id=_session(asked.session),
         cancel_with_parent=bool(asked.cancel_with_parent),
     )
 
@@ -105,6 +109,13 @@ def _payload(payload: Mapping[str, Any] | None, limit_bytes: int) -> str:
             field="payload",
         )
     return text
+
+
+def _session(value: str | None) -> str | None:
+    try:
+        return None if value is None else str(UUID(value))
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidInput(f"session must be the id of a session, not {value!r:.80}.", field="session") from None
 
 
 def _queue(value: str) -> str:

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
+from cortex_plane.core.approvals import OnDenial, OnExpiry
 from cortex_plane.core.budgets import check_cents
 from cortex_plane.core.errors import InvalidInput
+from cortex_plane.core.gates import Approval, Escalation, Gate, Names
 from cortex_plane.core.jobs import DEFAULT_TENANT_ID, Claimed, JobId, RunId, TenantId
 from cortex_plane.runtime.artifacts import keep_artifact
 from cortex_plane.runtime.durable import flow
+from cortex_plane.runtime.durable.approving import ask
 from cortex_plane.runtime.durable.memory import Memory
 from cortex_plane.runtime.durable.recorder import Recorder, Services
 from cortex_plane.runtime.durable.steps import NO_RETRY, PLAIN, StepCall, StepOptions, StepRunner
@@ -142,6 +145,45 @@ class Context:
         once; this job waits without a worker. For options: `ctx.call(review.options(queue="slow"), text)`, or a Submission;
         with `cancel_with_parent=True` among them it ends when this job fails or is cancelled."""
         return await flow.call(self._durable, flow.child_of(agent, args, kwargs))
+
+    async def approval(
+        self,
+        summary: str,
+        *,
+        details: Any = None,
+        approvers: Names | None = None,
+        quorum: int = 1,
+        ttl: float | timedelta | None = None,
+        remind: float | timedelta | None = None,
+        escalate: Escalation | None = None,
+        on_expiry: OnExpiry = "fail",
+        default: Any = None,
+        on_denial: OnDenial = "fail",
+        editable: Any = False,
+        no_self_approval: bool = False,
+        name: str = "approval",
+    ) -> Approval:
+        """Asks people, and waits without a worker: `await ctx.approval("Deploy 1.4.0", details={"image": image})`.
+
+        `approvers` are users by name, and groups as "group:NAME"; left out, the user of the job's session is asked, or whoever
+        may approve in the tenant. A denial fails the job, or with on_denial="raise" raises ApprovalDenied here. When nobody
+        decides within `ttl`, `on_expiry` says what follows; "default" goes on with `default` as the details. `editable` lets
+        approvers change the details: True, a list of keys, or a JSON Schema. Not inside ctx.gather: the job waits as a whole."""
+        gate = Gate(
+            summary,
+            details,
+            approvers,
+            quorum,
+            ttl,
+            remind,
+            escalate,
+            on_expiry,
+            default,
+            on_denial,
+            editable,
+            no_self_approval,
+        )
+        return await ask(self._durable, gate, name)
 
     def now(self) -> datetime:
         """The time, the same in every run of this job."""

@@ -15,14 +15,14 @@ from cortex_plane.core.checkpoints import Checkpoint
 from cortex_plane.core.errors import CheckpointCorrupted, Conflict, InvalidInput, LeaseLost
 from cortex_plane.core.instants import SECOND
 from cortex_plane.core.jobs import Claimed
-from cortex_plane.core.outcomes import AwaitingChild, Done, Failed, Interrupted, Outcome, Sleeping
+from cortex_plane.core.outcomes import AwaitingApproval, AwaitingChild, Done, Failed, Interrupted, Outcome, Sleeping
 from cortex_plane.ports.json_text import encode
 from cortex_plane.runtime.agents import AgentCode, wrong_arguments
 from cortex_plane.runtime.context import Context
 from cortex_plane.runtime.durable.journal import Journal
 from cortex_plane.runtime.durable.recorder import Recorder
 from cortex_plane.runtime.durable.resuming import resume
-from cortex_plane.runtime.durable.suspending import AwaitChild, RunStopped, SleepUntil, Suspension
+from cortex_plane.runtime.durable.suspending import AwaitApproval, AwaitChild, RunStopped, SleepUntil, Suspension
 from cortex_plane.runtime.failures import TimedOut, failed
 from cortex_plane.runtime.lending import Lent
 from cortex_plane.runtime.metrics import count
@@ -130,6 +130,8 @@ class Execution:
                 return Sleeping(max(0.0, (at - self._lent.services.clock.now()) / SECOND))
             case AwaitChild(child_id):
                 return AwaitingChild(child_id, CHILD_RECHECK_SECONDS)
+            case AwaitApproval(request):
+                return AwaitingApproval(request)
             case _:
                 return failed(suspension)
 

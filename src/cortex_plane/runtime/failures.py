@@ -17,6 +17,15 @@ class PermanentFailure(Exception):
     """Raise it in a handler to fail the job without spending retries on it."""
 
 
+class ApprovalDenied(PermanentFailure):
+    """An approval with `on_denial="raise"` was denied. `decided_by` is a name; None when nobody decided in time."""
+
+    def __init__(self, decided_by: str | None, reason: str | None) -> None:
+        by = f" by {decided_by}" if decided_by else ""
+        super().__init__(f"Approval denied{by}: {reason}" if reason else f"Approval denied{by}")
+        self.decided_by, self.reason = decided_by, reason
+
+
 class RetryAfter(Exception):
     """Raise it in a handler to fail this attempt and say when the next may come: what a busy service answered, for example."""
 

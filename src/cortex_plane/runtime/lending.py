@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from cortex_plane.operations.directory import Directory
+from cortex_plane.operations.find_approvers import find_approvers
 from cortex_plane.operations.find_child import find_child
 from cortex_plane.operations.submit_child import submit_child
 from cortex_plane.ports.clock import Clock, NewId, Random
@@ -50,6 +51,8 @@ class Lender:
             save=outbox.save,
             submit=partial(submit_child, self.store, self.directory),
             child=partial(find_child, self.store),
+            approvers=partial(find_approvers, self.store),
+            approval=self.store.approvals.get,
             clock=self.clock,
             new_id=self.new_id,
             random=self.random,

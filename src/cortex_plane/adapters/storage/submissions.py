@@ -43,6 +43,8 @@ def as_json(job: NewJob) -> dict[str, Any]:
         "template_id": job.template_id,
         "group_id": job.group_id,
     }
+    if job.session_id is not None:
+        document["session_id"] = job.session_id
     if job.parent_id is not None:
         document |= {"parent_id": job.parent_id, "cancel_with_parent": job.cancel_with_parent}
     if job.checkpoint is not None:

@@ -62,6 +62,8 @@ class Journal:
     memory: Memory = field(default_factory=Memory)
     spent: Spent = (0, 0, 0)
     durable_cents: int = 0
+    granted_cents: list[int] = field(default_factory=list)
+    """What people have added to the job's own budget."""
     new_blobs: list[Blob] = field(default_factory=list)
     order: int = 0
     """How many calls were recorded: the number of the latest."""
@@ -196,6 +198,8 @@ class Journal:
             "spent_cents": self.spent[2],
             "steps": self._embedded,
         }
+        if self.granted_cents:
+            engine["granted_cents"] = self.granted_cents
         return {
             "system_prompt_hash": system_prompt_hash,
             "conversation_summary": shown_summary,

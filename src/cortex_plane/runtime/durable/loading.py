@@ -94,6 +94,7 @@ def journal_from(
         step_index=blob["step_index"],
         step_id=blob["step_id"],
         durable_cents=engine["spent_cents"],
+        granted_cents=list(engine.get("granted_cents", ())),
         order=max((entry["order"] for entry in engine["steps"].values()), default=0),
     )
     for key, entry in engine["steps"].items():

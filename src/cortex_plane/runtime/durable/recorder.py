@@ -11,10 +11,12 @@ from typing import Any, NoReturn
 import structlog
 
 from cortex_plane.core.agents import AgentConfig
+from cortex_plane.core.approvals import ApprovalId, ApprovalRequest, Approvers
 from cortex_plane.core.checkpoints import Checkpoint
 from cortex_plane.core.errors import CheckpointTooLarge
+from cortex_plane.core.gates import Names
 from cortex_plane.core.instants import as_text
-from cortex_plane.core.jobs import Claimed, JobId
+from cortex_plane.core.jobs import AgentId, Claimed, JobId, TenantId
 from cortex_plane.core.states import JobStatus
 from cortex_plane.operations.submit_jobs import Submission
 from cortex_plane.ports.clock import Clock, NewId, Random
@@ -53,6 +55,8 @@ class Services:
     save: Callable[[Checkpoint], Awaitable[None]]
     submit: Callable[[Claimed, Submission, JobId], Awaitable[None]]
     child: Callable[[JobId], Awaitable[ChildState | None]]
+    approvers: Callable[[TenantId, Names | None, str], Awaitable[Approvers]]
+    approval: Callable[[ApprovalId], Awaitable[ApprovalRequest | None]]
     clock: Clock
     new_id: NewId
     random: Random
@@ -77,7 +81,7 @@ class Recorder:
         self.journal = journal or Journal(seed=services.new_id())
         self.scopes = Scopes()
         self.last_id = last_id
-        self._agent_id, self._prompt_hash = agent_id, prompt_hash
+        self.agent_id, self._prompt_hash = AgentId(agent_id), prompt_hash
         self._built_cents = self.journal.durable_cents
         self._stopped: Exception | None = None
         self.suspension: Suspension | None = None
@@ -127,7 +131,7 @@ class Recorder:
         checkpoint_id = self.services.new_id()
         text = document(
             checkpoint_id=checkpoint_id,
-            agent_id=self._agent_id,
+            agent_id=self.agent_id,
             created_at=as_text(now),
             step_index=journal.step_index,
             step_id=journal.step_id,

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NoReturn
 
+from cortex_plane.core.approvals import ApprovalId
 from cortex_plane.core.checkpoints import Checkpoint
 from cortex_plane.core.errors import CodeChanged
 from cortex_plane.core.jobs import Claimed, Job, JobId, RunId
@@ -150,10 +151,15 @@ def _services(clock: Clock, new_id: NewId, files: Path) -> Services:
     async def awaited(child_id: JobId) -> NoReturn:
         raise AwaitChild(child_id)
 
+    async def undecided(_: ApprovalId) -> NoReturn:
+        raise Suspension
+
     return Services(
         save=save,
         submit=unreachable,
         child=awaited,
+        approvers=unreachable,
+        approval=undecided,
         clock=clock,
         new_id=new_id,
         random=lambda: 0.5,

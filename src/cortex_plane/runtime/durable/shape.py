@@ -78,6 +78,7 @@ class JournalEntry(Strict):
     invocation: Uuid | None = None
     until: int | None = None
     child: Uuid | None = None
+    request: Uuid | None = None
     memory: dict[str, Any] | None = None
     spent: list[int] | None = None
 
@@ -88,6 +89,7 @@ class EngineData(Strict):
     state_version: Annotated[int, Field(ge=1)]
     seed: str
     spent_cents: int
+    granted_cents: list[int] = []
     steps: dict[str, JournalEntry]
 
 

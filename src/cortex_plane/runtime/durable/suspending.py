@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cortex_plane.core.approvals import NewApproval
 from cortex_plane.core.instants import Instant
 from cortex_plane.core.jobs import JobId
 
@@ -20,6 +21,11 @@ class SleepUntil(Suspension):
 @dataclass
 class AwaitChild(Suspension):
     child_id: JobId
+
+
+@dataclass
+class AwaitApproval(Suspension):
+    request: NewApproval
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """`ctx.tool(...)`: a call that changes something outside. What it is about to do is durable before it is done.
 
 pending ──▶ running ──▶ completed          found pending or running by a later run: uncertain
-               └──────▶ failed             verify says what happened; else on_uncertain: rerun or fail
+               └──────▶ failed             verify says what happened; else on_uncertain: rerun, fail or ask
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from functools import lru_cache
 from typing import Any, Generic, Literal, TypeVar
 
 from cortex_plane.core.errors import CodeChanged, InvalidInput, StepFailed, ToolUncertain
+from cortex_plane.core.gates import Gate
 from cortex_plane.ports.json_text import loads
+from cortex_plane.runtime.durable.approving import ask_as
 from cortex_plane.runtime.durable.journal import INLINE_BYTES, Entry, ToolState
 from cortex_plane.runtime.durable.recorder import Recorder
 from cortex_plane.runtime.durable.scopes import Scope, checked_step_name
-from cortex_plane.runtime.durable.steps import HOW_TO_GO_ON, called, encode_result, input_digest, noted_failure, within
+from cortex_plane.runtime.durable.calls import HOW_TO_GO_ON, called, encode_result, input_digest, noted_failure, within
+from cortex_plane.runtime.durable.spending import stay_in_budget
 from cortex_plane.runtime.failures import PermanentFailure
 
 Result = TypeVar("Result")
@@ -91,6 +94,7 @@ class ToolRunner:
                 return value
         else:
             self._check_renamed(scope)
+        await stay_in_budget(recorder)
         tool = ToolState(self.name, recorder.services.new_id(), digest)
         return await self._call(scope, key, tool, work, args, kwargs)
 
@@ -137,9 +141,22 @@ class ToolRunner:
                     field="verify",
                 )
             return happened
+        if self.options.on_uncertain == "ask" and not self.recorder.scopes.here().in_gather:
+            return await self._ask_people(tool)
         if self.options.on_uncertain != "rerun":
             self.recorder.stop(ToolUncertain(self.name, tool.invocation_id))
         return None
+
+    async def _ask_people(self, tool: ToolState) -> Happened | None:
+        """Approved, the call is made again; or it has happened, if the approver says so, with the result that they give."""
+        gate = Gate(
+            f'Call tool "{self.name}" again? It was called when a worker died, and nobody knows whether it took effect. '
+            "If it did, approve with happened set to true.",
+            {"tool": self.name, "invocation_id": tool.invocation_id, "happened": False, "result": None},
+            editable=["happened", "result"],
+        )
+        decision = await ask_as(self.recorder, f"$uncertain {tool.invocation_id}#1", gate, self.name)
+        return Happened(decision.details["result"]) if decision.details["happened"] is True else None
 
     def _check_renamed(self, scope: Scope) -> None:
         """A call that is new, while one that is recorded was not asked for: as likely as not it is the same one, renamed."""
