@@ -16,9 +16,9 @@ from cortex_plane.core.jobs import JobId
 from cortex_plane.core.states import JobStatus
 from cortex_plane.operations.submit_jobs import Submission
 from cortex_plane.ports.json_text import dumps, loads
+from cortex_plane.runtime.durable.calls import HOW_TO_GO_ON, answer, input_digest, noted_failure
 from cortex_plane.runtime.durable.recorder import Recorder
 from cortex_plane.runtime.durable.scopes import Scope
-from cortex_plane.runtime.durable.calls import HOW_TO_GO_ON, answer, input_digest, noted_failure
 from cortex_plane.runtime.durable.suspending import AwaitChild, SleepUntil
 
 
