@@ -59,6 +59,7 @@ class NewJob:
     parent_id: JobId | None = None
     cancel_with_parent: bool = False
     checkpoint: BornWith | None = None
+    session_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,4 +47,6 @@ def as_json(job: NewJob) -> dict[str, Any]:
         document |= {"parent_id": job.parent_id, "cancel_with_parent": job.cancel_with_parent}
     if job.checkpoint is not None:
         document |= {"checkpoint_id": job.checkpoint.checkpoint_id, "checkpoint": embedded(job.checkpoint.document)}
+    if job.session_id is not None:
+        document["session_id"] = job.session_id
     return document
