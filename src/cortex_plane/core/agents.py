@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cortex_plane.core.approval_rules import USUAL_CONFIG, ApprovalConfig
+from cortex_plane.core.approval_config import USUAL_CONFIG, ApprovalConfig
 from cortex_plane.core.jobs import DEFAULT_QUEUE, AgentId
 from cortex_plane.core.retry import CRASH_LIMIT, CrashPolicy, RetryPolicy
 

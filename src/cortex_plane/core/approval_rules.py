@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, get_args
 
+from cortex_plane.core.approval_config import USUAL_CONFIG, ApprovalConfig, checked_seconds
 from cortex_plane.core.approval_edits import checked_editable
 from cortex_plane.core.approvals import (
     NOBODY,
@@ -28,39 +27,6 @@ SUMMARY_LIMIT = 2_000
 REASON_LIMIT = 2_000
 KEY_LIMIT = 500
 LARGEST_QUORUM = 100
-SHORTEST_SECONDS = 1.0
-DEFAULT_TTL_SECONDS = 86_400.0
-LONGEST_TTL_SECONDS = 604_800.0
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalConfig:
-    """How long an agent's requests are valid: when it says nothing, and at most. In `agent.skill_config`."""
-
-    token_ttl_seconds: float = DEFAULT_TTL_SECONDS
-    max_ttl_seconds: float = LONGEST_TTL_SECONDS
-
-    def __post_init__(self) -> None:
-        _seconds(self.token_ttl_seconds, "approval.token_ttl_seconds")
-        _seconds(self.max_ttl_seconds, "approval.max_ttl_seconds")
-
-    def to_json(self) -> dict[str, float]:
-        return {"token_ttl_seconds": self.token_ttl_seconds, "max_ttl_seconds": self.max_ttl_seconds}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> ApprovalConfig:
-        return cls(
-            stored.get("token_ttl_seconds", DEFAULT_TTL_SECONDS),
-            stored.get("max_ttl_seconds", LONGEST_TTL_SECONDS),
-        )
-
-    def ttl_seconds(self, asked: float | None) -> float:
-        """What is asked for, or the default; never more than the cap, nor more than seven days."""
-        wanted = self.token_ttl_seconds if asked is None else _seconds(asked, "ttl")
-        return min(wanted, self.max_ttl_seconds, LONGEST_TTL_SECONDS)
-
-
-USUAL_CONFIG = ApprovalConfig()
 
 
 def new_approval(
@@ -107,8 +73,10 @@ def new_approval(
         quorum=_quorum(quorum, approvers),
         no_self_approval=bool(no_self_approval),
         editable=checked_editable(editable, shown, quorum),
-        remind_after_seconds=None if remind_after_seconds is None else _seconds(remind_after_seconds, "remind_after"),
-        escalate_after_seconds=None if escalate_after_seconds is None else _seconds(escalate_after_seconds, "escalate_after"),
+        remind_after_seconds=None if remind_after_seconds is None else checked_seconds(remind_after_seconds, "remind_after"),
+        escalate_after_seconds=None
+        if escalate_after_seconds is None
+        else checked_seconds(escalate_after_seconds, "escalate_after"),
         escalate_to=escalate_to,
         on_expiry=_one_of(on_expiry, OnExpiry, "on_expiry"),
         default=normal(default, "default"),
@@ -202,13 +170,6 @@ def _quorum(value: Any, approvers: Approvers) -> int:
     if approvers.users and not approvers.groups and value > len(set(approvers.users)):
         raise InvalidInput(f"quorum is {value}, but only {len(set(approvers.users))} may decide.", field="quorum")
     return value
-
-
-def _seconds(value: Any, field: str) -> float:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    if not fits or not SHORTEST_SECONDS <= value <= 100 * LONGEST_TTL_SECONDS:
-        raise InvalidInput(f"{field} must be a number of seconds, 1 or more, not {value!r:.80}.", field=field)
-    return float(value)
 
 
 def _text(value: Any, field: str, limit: int) -> str:

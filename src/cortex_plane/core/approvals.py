@@ -102,6 +102,18 @@ class Notification:
 
 
 @dataclass(frozen=True, slots=True)
+class Vote:
+    """`by` is what others are shown of the voter; `door` is where the vote came from."""
+
+    user_id: UserId
+    by: str
+    decision: Verdict
+    reason: str | None
+    door: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """A request as the database holds it."""
 

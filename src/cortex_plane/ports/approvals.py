@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from cortex_plane.core.approvals import ApprovalId, ApprovalRequest, NewApproval, Notification, Purpose, Verdict
+from cortex_plane.core.approvals import ApprovalId, ApprovalRequest, NewApproval, Notification, Purpose, Verdict, Vote
 from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.decisions import Answer
 from cortex_plane.core.jobs import JobId, TenantId
@@ -40,11 +40,11 @@ class Approvals(Protocol):
     async def due(self, limit: int) -> list[tuple[ApprovalId, Purpose]]:
         """Which open requests are to be reminded of, or to be escalated, now."""
 
-    async def remind(self, request_id: ApprovalId, entry: AuditEntry | None = None) -> int:
-        """Asks everybody anew who has not voted; returns how many. Without an entry only if a reminder is due; with one,
-        because somebody asked for it, which is recorded. 0 when the request is closed."""
+    async def remind(self, request_id: ApprovalId, entry: AuditEntry | None = None) -> bool:
+        """Asks everybody anew who has not voted. Without an entry only if a reminder is due; with one, because somebody
+        asked for it, which is recorded. False when it changed nothing: the request is closed, or no reminder is due."""
 
-    async def escalate(self, request_id: ApprovalId) -> int:
+    async def escalate(self, request_id: ApprovalId) -> bool:
         """Asks those whom the request is to be escalated to, if that is due; from now on they may decide too."""
 
     async def next_due_in(self) -> float | None:
@@ -68,8 +68,8 @@ class Approvals(Protocol):
         """Keeps what is needed to edit the message later; the same message a second time replaces the first.
         False when the request was closed meanwhile: then the message must be edited at once."""
 
-    async def votes(self, request_ids: Sequence[ApprovalId]) -> dict[ApprovalId, list[tuple[UserId, str, Verdict]]]:
-        """Who has voted how: id, what others are shown of them, and the vote; in the order of the votes."""
+    async def votes(self, request_id: ApprovalId) -> Sequence[Vote]:
+        """In the order in which they were given."""
 
     async def list(
         self,

@@ -32,10 +32,10 @@ class SqlQueue:
             job_types=array(dict.fromkeys(job_types)),
             run_ids=array(run_ids),
         )
-        taken = [rows.claimed(row) for row in found]
-        # Run ids are handed out in queue order, so this restores it where RETURNING does not.
+        # Run ids are handed out in queue order, so this restores it where RETURNING does not. A run that was taken over
+        # keeps its own id, and comes in the place of the one that was given for it.
         place = {run_id: index for index, run_id in enumerate(run_ids)}
-        return sorted(taken, key=lambda claimed: place[claimed.run_id])
+        return [rows.claimed(row) for row in sorted(found, key=lambda row: place[RunId(str(row["claimed_as"]))])]
 
     async def _claimed_rows(self, **values: Any) -> Sequence[Row]:
         return await self._database.write_once("queue/claim", **values)

@@ -28,6 +28,10 @@ def moment_or_none(value: Any) -> datetime | None:
     return None if value is None else moment(value)
 
 
+def moment_of_text(value: str) -> datetime:
+    return datetime.fromisoformat(value)
+
+
 def json_or_none(value: Any) -> Any:
     return None if value is None else loads(value)
 

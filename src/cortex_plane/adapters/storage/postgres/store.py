@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cortex_plane.adapters.storage.approvals import SqlApprovals
 from cortex_plane.adapters.storage.audit import SqlAudit, SqlAuditSeals
 from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
 from cortex_plane.adapters.storage.controls import SqlControls
@@ -10,6 +11,7 @@ from cortex_plane.adapters.storage.events import SqlEvents
 from cortex_plane.adapters.storage.groups import SqlGroups
 from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.order import SqlOrder
+from cortex_plane.adapters.storage.people import SqlPeople
 from cortex_plane.adapters.storage.postgres.database import PostgresDatabase
 from cortex_plane.adapters.storage.postgres.schema import PostgresSchema
 from cortex_plane.adapters.storage.postgres.signals import PostgresSignals
@@ -49,6 +51,8 @@ class PostgresStore:
         self.templates = SqlTemplates(self._database)
         self.groups = SqlGroups(self._database)
         self.webhooks = SqlWebhooks(self._database)
+        self.approvals = SqlApprovals(self._database, new_id)
+        self.people = SqlPeople(self._database)
 
     async def open(self, *, prepare: bool = True) -> None:
         if prepare:

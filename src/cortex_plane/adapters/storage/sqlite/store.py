@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from cortex_plane.adapters.storage.approvals import SqlApprovals
 from cortex_plane.adapters.storage.audit import SqlAudit, SqlAuditSeals
 from cortex_plane.adapters.storage.controls import SqlControls
 from cortex_plane.adapters.storage.costs import SqlCosts
@@ -12,6 +13,7 @@ from cortex_plane.adapters.storage.events import SqlEvents
 from cortex_plane.adapters.storage.groups import SqlGroups
 from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.order import SqlOrder
+from cortex_plane.adapters.storage.people import SqlPeople
 from cortex_plane.adapters.storage.registry import SqlAgents, SqlTenants
 from cortex_plane.adapters.storage.reservations import SqlReservations
 from cortex_plane.adapters.storage.retention import SqlRetention
@@ -51,6 +53,8 @@ class SqliteStore:
         self.templates = SqlTemplates(self._database)
         self.groups = SqlGroups(self._database)
         self.webhooks = SqlWebhooks(self._database)
+        self.approvals = SqlApprovals(self._database, new_id)
+        self.people = SqlPeople(self._database)
 
     async def open(self, *, prepare: bool = True) -> None:
         await asyncio.to_thread(self._database.open)

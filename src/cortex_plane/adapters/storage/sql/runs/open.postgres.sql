@@ -6,4 +6,4 @@ from cortex.job_run r
 join cortex.job j on j.id = r.job_id and j.run_id = r.id
 where r.worker_id = cast(:worker_id as uuid)
   and r.status = 'RUNNING'
-  and r.id = any (cast(:run_ids as uuid[]));
+  and coalesce(cast(j.note ->> 'claimed_as' as uuid), r.id) = any (cast(:run_ids as uuid[]));

@@ -6,4 +6,4 @@ from cortex.job_run r
 join cortex.job j on j.id = r.job_id and j.run_id = r.id
 where r.worker_id = :worker_id
   and r.status = 'RUNNING'
-  and r.id in (select value from json_each(:run_ids));
+  and coalesce(j.note ->> 'claimed_as', r.id) in (select value from json_each(:run_ids));

@@ -1,4 +1,4 @@
--- How many jobs of a tenant run.
+-- How many jobs of a tenant run on a worker.
 select count(*) as jobs
 from cortex.job_run
-where status = 'RUNNING' and tenant_id = :tenant_id;
+where status = 'RUNNING' and worker_id is not null and tenant_id = :tenant_id;
