@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Moment = Literal["before_step", "after_step", "before_tool", "after_tool"]
+Moment = Literal["before_step", "after_step", "before_tool", "after_tool", "asking"]
 
 
 class SimulatedCrash(BaseException):

@@ -55,6 +55,10 @@ class TestPlane(Plane):
         """The worker dies right after this step, or tool call, is recorded."""
         self._points.append(CrashPoint("after_step", name, occurrence))
 
+    def crash_asking(self, name: str = "approval", occurrence: int = 1) -> None:
+        """The worker dies when it is recorded that people are to be asked, and before they are."""
+        self._points.append(CrashPoint("asking", name, occurrence))
+
     def force_replay(self) -> None:
         """From now on a handler is left after each step that it does and called again, so that every step is answered from the
         record at least once: a handler that does not ask for the same each time fails."""

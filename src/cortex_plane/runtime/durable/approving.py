@@ -60,6 +60,7 @@ async def _leave(recorder: Recorder, key: str, gate: Gate, name: str, entry: Ent
     if entry is None:
         recorder.journal.put(key, {"kind": "approval", "input": digest, "request": request_id})
         await recorder.save(name, "awaiting_approval")
+    recorder.reach("asking", name)
     recorder.suspend(AwaitApproval(request))
 
 
