@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
+from cortex_plane.access import Access
 from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.agent_options import AgentOptions, WorkOptions, agent_code, check_positive
 from cortex_plane.agents import Agent, AsyncHandler
@@ -75,6 +76,7 @@ class Plane(Steering):
         self.costs = Costs(self)
         self.checkpoints = CheckpointsOfPlane(self)
         self.retention = Retention(self)
+        self.access = Access(self)
         self._ids, self._chance = ids, chance
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, Opened] = WeakKeyDictionary()
         self._workers: list[Worker] = []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from cortex_plane.adapters.storage.access import SqlAccounts, SqlApiKeys, SqlSignIns
 from cortex_plane.adapters.storage.audit import SqlAudit, SqlAuditSeals
 from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
 from cortex_plane.adapters.storage.controls import SqlControls
 from cortex_plane.adapters.storage.costs import SqlCosts
 from cortex_plane.adapters.storage.events import SqlEvents
 from cortex_plane.adapters.storage.groups import SqlGroups
+from cortex_plane.adapters.storage.http_state import SqlHttpState
+from cortex_plane.adapters.storage.job_search import SqlJobSearch
 from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.order import SqlOrder
 from cortex_plane.adapters.storage.postgres.database import PostgresDatabase
@@ -49,6 +52,11 @@ class PostgresStore:
         self.templates = SqlTemplates(self._database)
         self.groups = SqlGroups(self._database)
         self.webhooks = SqlWebhooks(self._database)
+        self.keys = SqlApiKeys(self._database)
+        self.accounts = SqlAccounts(self._database)
+        self.sign_ins = SqlSignIns(self._database)
+        self.http = SqlHttpState(self._database)
+        self.job_search = SqlJobSearch(self._database, lambda moment: moment)
 
     async def open(self, *, prepare: bool = True) -> None:
         if prepare:
