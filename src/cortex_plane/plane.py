@@ -130,12 +130,15 @@ class Plane(Steering):
         """All of them or none, in one transaction, in this order."""
         return [JobHandle(self, job_id) for job_id in await self.submit_checked(list(submissions), connection)]
 
-    async def submit_checked(self, submissions: Sequence[Submission], connection: Any = None) -> list[JobId]:
+    async def submit_checked(
+        self, submissions: Sequence[Submission], connection: Any = None, *, ids: NewId | None = None
+    ) -> list[JobId]:
+        """`ids` gives the jobs' ids; those that it gave once before change nothing."""
         opened = await self._open_here()
         return await submit_jobs(
             opened.store,
             opened.directory,
-            self._ids,
+            ids or self._ids,
             submissions,
             connection=connection,
             payload_limit_bytes=self.settings.payload_limit_bytes,
