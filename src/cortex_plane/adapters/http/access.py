@@ -15,7 +15,6 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
-from starlette.routing import BaseRoute
 
 from cortex_plane.adapters.http.errors import ForeignPage
 from cortex_plane.core.access import Caller, Credential, NotSignedIn, Role, RoleMissing
@@ -75,10 +74,9 @@ def _declared(requirement: Requirement) -> Any:
     return Depends(check)
 
 
-def requirement_of(route: BaseRoute) -> Requirement | None:
+def requirement_in(dependant: Dependant) -> Requirement | None:
     """What a route declares; None when it declares nothing, which is a mistake."""
-    dependant: Dependant | None = getattr(route, "dependant", None)
-    found = () if dependant is None else (getattr(one.call, "requirement", None) for one in _all(dependant))
+    found = (getattr(one.call, "requirement", None) for one in _all(dependant))
     return next((one for one in found if one is not None), None)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 import structlog
 from fastapi import FastAPI
@@ -13,11 +12,12 @@ from fastapi.responses import JSONResponse
 from starlette.middleware.gzip import GZipMiddleware
 
 from cortex_plane.adapters.http import docs
-from cortex_plane.adapters.http.access import anybody, requirement_of
+from cortex_plane.adapters.http.access import anybody
 from cortex_plane.adapters.http.errors import handle_errors
 from cortex_plane.adapters.http.frame import ANY_HOST, Frame, Limits, host_name
 from cortex_plane.adapters.http.mounting import mount
-from cortex_plane.adapters.http.openapi import api_routes, describe
+from cortex_plane.adapters.http.openapi import describe
+from cortex_plane.adapters.http.served import served_by
 from cortex_plane.core.errors import CortexError
 from cortex_plane.plane import Plane
 from cortex_plane.settings import Settings
@@ -83,7 +83,7 @@ def _serve_description(app: FastAPI) -> None:
 
 def _refuse_undeclared(app: FastAPI) -> None:
     """A route that does not say who may call it is not served at all."""
-    silent: list[Any] = [route.path for route in api_routes(app) if requirement_of(route) is None]
+    silent = [route.path for route in served_by(app) if route.requirement is None]
     if silent:
         raise AssertionError(f"These routes do not say who may call them: {', '.join(silent)}. Use require(...) or anybody.")
 

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from fastapi import APIRouter, FastAPI
 
-from cortex_plane.adapters.http.routes import health, job_changes, job_events, jobs, problems, session
+from cortex_plane.adapters.http.routes import (
+    audit,
+    groups,
+    health,
+    job_changes,
+    job_events,
+    jobs,
+    keys,
+    problems,
+    session,
+    steering,
+    templates,
+    tenants,
+    webhooks,
+)
 
 PREFIX = "/api/v1"
 
@@ -12,7 +26,19 @@ PREFIX = "/api/v1"
 AT_THE_ROOT: list[APIRouter] = [health.router, problems.router]
 
 # Under /api/v1. Files with fixed words before files with ids in the same place.
-ROUTERS: list[APIRouter] = [session.router, job_changes.router, job_events.router, jobs.router]
+ROUTERS: list[APIRouter] = [
+    session.router,
+    job_changes.router,
+    job_events.router,
+    jobs.router,
+    steering.router,
+    tenants.router,
+    templates.router,
+    groups.router,
+    webhooks.router,
+    audit.router,
+    keys.router,
+]
 
 
 def mount(app: FastAPI) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 
-from cortex_plane.adapters.http.access import Requirement, requirement_of
+from cortex_plane.adapters.http.access import Requirement
 from cortex_plane.adapters.http.errors import MEDIA_TYPE, Kind, all_kinds
+from cortex_plane.adapters.http.served import Served, served_by
 
 DESCRIPTION = """
 Everything that a plane can do. Sign in with an API key (`Authorization: Bearer ctx_…`) or with a session cookie; a key belongs
@@ -59,10 +59,6 @@ def describe(app: FastAPI) -> None:
     app.openapi = described  # type: ignore[method-assign]
 
 
-def api_routes(app: FastAPI) -> list[APIRoute]:
-    return [route for route in app.routes if isinstance(route, APIRoute)]
-
-
 def _described(app: FastAPI) -> dict[str, Any]:
     document = get_openapi(
         title="Cortex Plane",
@@ -78,15 +74,14 @@ def _described(app: FastAPI) -> dict[str, Any]:
     schemas["Problem"] = PROBLEM
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    for route in api_routes(app):
-        for method in route.methods or ():
-            if route.include_in_schema:
-                _complete(document["paths"][route.path_format][method.lower()], route)
+    for route in served_by(app):
+        for method in route.methods if route.described else ():
+            _complete(document["paths"][route.path][method.lower()], route)
     return document
 
 
-def _complete(operation: dict[str, Any], route: APIRoute) -> None:
-    requirement = requirement_of(route)
+def _complete(operation: dict[str, Any], route: Served) -> None:
+    requirement = route.requirement
     assert requirement is not None
     if not requirement.open:
         operation["security"] = SECURITY
@@ -105,9 +100,9 @@ def _who(requirement: Requirement) -> str:
     return f"Needs the role **{requirement.role}** {where}."
 
 
-def _problems(route: APIRoute, requirement: Requirement) -> dict[int, list[Kind]]:
+def _problems(route: Served, requirement: Requirement) -> dict[int, list[Kind]]:
     """By status. What a state forbids is not listed type by type: those are on /problems."""
-    methods, statuses = route.methods or set(), {421, 422, 500, 503}
+    methods, statuses = set(route.methods), {421, 422, 500, 503}
     if route.path != "/healthz":
         statuses |= {429} if not requirement.open or "session" in route.path else set()
     if not requirement.open:
@@ -118,7 +113,7 @@ def _problems(route: APIRoute, requirement: Requirement) -> dict[int, list[Kind]
         statuses |= {404}
     if methods - {"GET"}:
         statuses |= {400, 409, 412, 413}
-    if any(field.alias == "cursor" for field in route.dependant.query_params):
+    if any(field.alias == "cursor" for field in (route.dependant.query_params if route.dependant else ())):
         statuses |= {400}
     found: dict[int, list[Kind]] = {}
     for kind in all_kinds().values():
