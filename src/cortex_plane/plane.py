@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
+from cortex_plane.access import Access
 from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.agent_options import AgentOptions, WorkOptions, agent_code, check_positive
 from cortex_plane.agents import Agent, AsyncHandler
@@ -75,6 +76,7 @@ class Plane(Steering):
         self.costs = Costs(self)
         self.checkpoints = CheckpointsOfPlane(self)
         self.retention = Retention(self)
+        self.access = Access(self)
         self._ids, self._chance = ids, chance
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, Opened] = WeakKeyDictionary()
         self._workers: list[Worker] = []
@@ -128,12 +130,15 @@ class Plane(Steering):
         """All of them or none, in one transaction, in this order."""
         return [JobHandle(self, job_id) for job_id in await self.submit_checked(list(submissions), connection)]
 
-    async def submit_checked(self, submissions: Sequence[Submission], connection: Any = None) -> list[JobId]:
+    async def submit_checked(
+        self, submissions: Sequence[Submission], connection: Any = None, *, ids: NewId | None = None
+    ) -> list[JobId]:
+        """`ids` gives the jobs' ids; those that it gave once before change nothing."""
         opened = await self._open_here()
         return await submit_jobs(
             opened.store,
             opened.directory,
-            self._ids,
+            ids or self._ids,
             submissions,
             connection=connection,
             payload_limit_bytes=self.settings.payload_limit_bytes,

@@ -28,6 +28,11 @@ class Settings:
     checkpoint_warn_bytes: int = 512 * 1024
     checkpoint_limit_bytes: int = 1024 * 1024
     files: str = ".cortex"
+    http_host: str = "127.0.0.1"
+    http_port: int = 8080
+    http_hosts: str = ""
+    http_secure: bool = False
+    http_body_limit_bytes: int = 4 * 1024 * 1024
     log_level: str = "info"
     log_json: bool = False
 
@@ -43,6 +48,11 @@ DESCRIPTIONS = {
     "checkpoint_warn_bytes": "A checkpoint that is larger is warned of",
     "checkpoint_limit_bytes": "A checkpoint that is larger is refused, and its job fails",
     "files": "The folder for logs and artifacts of runs",
+    "http_host": "The address on which cortex serve listens",
+    "http_port": "The port on which cortex serve listens",
+    "http_hosts": "The names under which the API is reached, with commas between; * is any",
+    "http_secure": "It is reached by HTTPS: cookies are sent over nothing else",
+    "http_body_limit_bytes": "The largest body of a request",
     "log_level": "debug, info, warning or error",
     "log_json": "One JSON object for each line of the log",
 }
@@ -134,6 +144,7 @@ def _check(values: dict[str, Any], problems: list[str]) -> None:
         "payload_limit_bytes",
         "checkpoint_warn_bytes",
         "checkpoint_limit_bytes",
+        "http_body_limit_bytes",
     ):
         value = values.get(name)
         if value is not None and not (isfinite(value) and value > 0):
@@ -141,6 +152,9 @@ def _check(values: dict[str, Any], problems: list[str]) -> None:
     grace = values.get("grace_seconds")
     if grace is not None and not (isfinite(grace) and grace >= 0):
         problems.append(f"grace_seconds must be 0 or more, not {grace}.")
+    port = values.get("http_port")
+    if port is not None and not 0 <= port <= 65_535:
+        problems.append(f"http_port must be from 0 to 65,535, not {port}.")
     level = values.get("log_level", "info")
     if level not in ("debug", "info", "warning", "error"):
         problems.append(f"log_level must be debug, info, warning or error, not {level!r}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -9,6 +10,7 @@ from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.core.errors import WrongDatabase
 from cortex_plane.ports.clock import Clock, NewId
 from cortex_plane.ports.http import Http
+from cortex_plane.ports.passwords import Passwords
 from cortex_plane.ports.store import Store
 
 POSTGRES = ("postgresql", "postgres")
@@ -37,6 +39,13 @@ def http_client() -> Http:
     from cortex_plane.adapters.http_client import HttpxClient
 
     return HttpxClient()
+
+
+@cache
+def passwords() -> Passwords:
+    from cortex_plane.adapters.passwords import Argon2Passwords
+
+    return Argon2Passwords()
 
 
 def _check_postgres(database_url: str) -> None:

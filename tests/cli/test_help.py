@@ -21,6 +21,7 @@ Usage: cortex COMMAND [OPTIONS]
 
 Work
   worker         Run the agents of an app until you stop it.
+  serve          Serve the HTTP API until you stop it.
 
 Jobs
   jobs submit    Submit a job for an agent.
@@ -44,6 +45,8 @@ Steering
 
 Care
   tenants        Who owns jobs.
+  keys           What programs sign in with.
+  users          People who sign in.
   budgets        What agents and tenants may spend.
   retention      How long finished jobs are kept.
   checkpoints    Check what is recorded of jobs, and try new code on it.

@@ -36,8 +36,10 @@ from cortex_plane.core.tenants import Tenant
 from cortex_plane.core.webhooks import DeadLetter, Endpoint, EndpointId, NewEndpoint, Target
 from cortex_plane.core.why import Standing
 from cortex_plane.core.workers import NewWorker, WorkerRecord
+from cortex_plane.ports.access import Accounts, ApiKeys, HttpState, SignIns
 from cortex_plane.ports.approvals import Approvals
 from cortex_plane.ports.clock import NewId
+from cortex_plane.ports.job_search import JobSearch
 from cortex_plane.ports.people import People
 from cortex_plane.ports.schema import Schema
 from cortex_plane.ports.signals import Signals
@@ -377,6 +379,16 @@ class Store(Protocol):
     def approvals(self) -> Approvals: ...
     @property
     def people(self) -> People: ...
+    @property
+    def keys(self) -> ApiKeys: ...
+    @property
+    def accounts(self) -> Accounts: ...
+    @property
+    def sign_ins(self) -> SignIns: ...
+    @property
+    def http(self) -> HttpState: ...
+    @property
+    def job_search(self) -> JobSearch: ...
     @property
     def schema(self) -> Schema: ...
     @property

@@ -9,10 +9,10 @@ from typing import TextIO
 from cortex_plane.adapters.cli.style import painted
 
 HEADINGS = {
-    "Work": ("worker",),
+    "Work": ("worker", "serve"),
     "Jobs": ("jobs",),
     "Steering": ("queues", "gate", "templates", "groups", "webhooks"),
-    "Care": ("tenants", "budgets", "retention", "checkpoints", "schema", "audit", "db", "doctor"),
+    "Care": ("tenants", "keys", "users", "budgets", "retention", "checkpoints", "schema", "audit", "db", "doctor"),
 }
 HEADING_OF = {group: heading for heading, groups in HEADINGS.items() for group in groups}
 

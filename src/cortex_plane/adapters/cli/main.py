@@ -30,6 +30,8 @@ GROUPS = {
     "groups": "Submit jobs that belong together, and look at them.",
     "webhooks": "Tell others when jobs end.",
     "tenants": "Who owns jobs.",
+    "keys": "What programs sign in with.",
+    "users": "People who sign in.",
     "budgets": "What agents and tenants may spend.",
     "retention": "How long finished jobs are kept.",
     "checkpoints": "Check what is recorded of jobs, and try new code on it.",
@@ -40,6 +42,7 @@ GROUPS = {
 
 COMMANDS = {
     "worker": Command("worker:worker", "[APP]", "Run the agents of an app until you stop it."),
+    "serve": Command("serve:serve", "[APP]", "Serve the HTTP API until you stop it."),
     "jobs submit": Command("submitting:submit", "AGENT [PAYLOAD ...]", "Submit a job for an agent."),
     "jobs list": Command("jobs:list_jobs", "", "List jobs, newest first."),
     "jobs show": Command("jobs:show", "ID", "Show one job: its data, its steps, its runs and its history."),
@@ -89,6 +92,13 @@ COMMANDS = {
     "tenants show": Command(
         "tenants:show", "NAME", "Show one tenant: what runs and waits, what it has cost, what is set for it."
     ),
+    "keys add": Command("keys:add", "NAME", "Make an API key for a program."),
+    "keys list": Command("keys:list_keys", "", "List API keys, oldest first; those that no longer work, too."),
+    "keys revoke": Command("keys:revoke", "KEY", "Take an API key back. It stops working at once."),
+    "users add": Command("users:add", "NAME", "Add a user who signs in with a password."),
+    "users password": Command("users:set_password", "NAME", "Set a user's password, and sign them out everywhere."),
+    "users grant": Command("users:grant", "NAME ROLE", "Give a user a role."),
+    "users withdraw": Command("users:withdraw", "NAME ROLE", "Take a role from a user."),
     "budgets set": Command("budgets:set_budget", "CENTS", "Set what an agent or a tenant may spend."),
     "budgets list": Command("budgets:list_budgets", "", "List budgets, with what is spent of them."),
     "budgets remove": Command("budgets:remove_budget", "", "Remove the budget of an agent or a tenant."),

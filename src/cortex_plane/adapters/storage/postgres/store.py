@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cortex_plane.adapters.storage.access import SqlAccounts, SqlApiKeys, SqlSignIns
 from cortex_plane.adapters.storage.approvals import SqlApprovals
 from cortex_plane.adapters.storage.audit import SqlAudit, SqlAuditSeals
 from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
@@ -9,6 +10,8 @@ from cortex_plane.adapters.storage.controls import SqlControls
 from cortex_plane.adapters.storage.costs import SqlCosts
 from cortex_plane.adapters.storage.events import SqlEvents
 from cortex_plane.adapters.storage.groups import SqlGroups
+from cortex_plane.adapters.storage.http_state import SqlHttpState
+from cortex_plane.adapters.storage.job_search import SqlJobSearch
 from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.order import SqlOrder
 from cortex_plane.adapters.storage.people import SqlPeople
@@ -53,6 +56,11 @@ class PostgresStore:
         self.webhooks = SqlWebhooks(self._database)
         self.approvals = SqlApprovals(self._database, new_id)
         self.people = SqlPeople(self._database)
+        self.keys = SqlApiKeys(self._database)
+        self.accounts = SqlAccounts(self._database)
+        self.sign_ins = SqlSignIns(self._database)
+        self.http = SqlHttpState(self._database)
+        self.job_search = SqlJobSearch(self._database, lambda moment: moment)
 
     async def open(self, *, prepare: bool = True) -> None:
         if prepare:

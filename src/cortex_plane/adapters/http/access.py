@@ -1,0 +1,165 @@
+"""Who is asking, and whether they may. Every route declares it: `caller: Annotated[Caller, require(Role.VIEWER)]`.
+
+a key      Authorization: Bearer ctx_…
+a cookie   set by POST /api/v1/session; changes then also need the header X-CSRF-Token, which other sites cannot know
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Query, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
+
+from cortex_plane.adapters.http.errors import ForeignPage
+from cortex_plane.core.access import Caller, Credential, NotSignedIn, Role, RoleMissing
+from cortex_plane.core.errors import TenantNotFound
+from cortex_plane.core.jobs import DEFAULT_TENANT
+from cortex_plane.operations.sign_in import limit_tries
+from cortex_plane.plane import Plane
+
+COOKIE = "cortex_session"
+SECURE_COOKIE = "__Host-cortex_session"
+CSRF_HEADER = "x-csrf-token"
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+MOST_WRONG_KEYS = 100
+
+Tenant = Annotated[str | None, Query(max_length=200, description="The tenant that is meant, for those who have several.")]
+TenantHeader = Annotated[str | None, Header(max_length=200, description="The same as the parameter `tenant`.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What a route declares. Without a role, being known is enough; `open` is for everybody, and says so."""
+
+    role: Role | None = None
+    everywhere: bool = False
+    open: bool = False
+
+
+def require(role: Role, *, everywhere: bool = False) -> Any:
+    """The caller must hold this role in the tenant of the request; with `everywhere`, in all tenants."""
+    return _declared(Requirement(role, everywhere))
+
+
+def known() -> Any:
+    """Anybody who is signed in, or has a key."""
+    return _declared(Requirement())
+
+
+async def _anybody(request: Request) -> None:
+    _refuse_unknown_parameters(request)
+
+
+_anybody.requirement = Requirement(open=True)  # type: ignore[attr-defined]
+anybody: Any = Depends(_anybody)
+
+
+def _declared(requirement: Requirement) -> Any:
+    async def check(request: Request, tenant: Tenant = None, x_cortex_tenant: TenantHeader = None) -> Caller:
+        credential = await credential_of(request)
+        caller = await _in_tenant(request, credential, tenant or x_cortex_tenant)
+        request.state.caller, request.state.tenant = caller.name, caller.tenant
+        if requirement.role and not caller.may(requirement.role, everywhere=requirement.everywhere):
+            raise RoleMissing(requirement.role, everywhere=requirement.everywhere)
+        _refuse_unknown_parameters(request)
+        return caller
+
+    check.requirement = requirement  # type: ignore[attr-defined]
+    return Depends(check)
+
+
+def requirement_in(dependant: Dependant) -> Requirement | None:
+    """What a route declares; None when it declares nothing, which is a mistake."""
+    found = (getattr(one.call, "requirement", None) for one in _all(dependant))
+    return next((one for one in found if one is not None), None)
+
+
+def _all(dependant: Dependant) -> Iterator[Dependant]:
+    for one in dependant.dependencies:
+        yield one
+        yield from _all(one)
+
+
+def plane_of(request: Request) -> Plane:
+    plane: Plane = request.app.state.plane
+    return plane
+
+
+ThePlane = Annotated[Plane, Depends(plane_of)]
+
+
+# -- who -----------------------------------------------------------------------------------------
+
+
+async def credential_of(request: Request) -> Credential:
+    """A key or a cookie that works. Whoever sends a key means it: a cookie does not stand in for a wrong one."""
+    plane = plane_of(request)
+    if "authorization" in request.headers:
+        return await _by_key(request, plane)
+    token = session_token(request)
+    credential = await plane.access.by_session(token) if token else None
+    if token is None or credential is None:
+        raise NotSignedIn("Sign in, or send an API key: Authorization: Bearer ctx_… To make one: cortex keys add NAME")
+    if request.method not in SAFE_METHODS and not _is_from_our_page(request, token):
+        raise ForeignPage
+    return credential
+
+
+async def _by_key(request: Request, plane: Plane) -> Credential:
+    scheme, _, key = request.headers["authorization"].partition(" ")
+    credential = await plane.access.by_key(key.strip()) if scheme.lower() == "bearer" and key.strip() else None
+    if credential is None:
+        await limit_tries(await plane.store, f"key:from:{address_of(request)}", MOST_WRONG_KEYS)
+        raise NotSignedIn("This API key is unknown, revoked or expired. To make one: cortex keys add NAME")
+    return credential
+
+
+def session_token(request: Request) -> str | None:
+    return request.cookies.get(SECURE_COOKIE) or request.cookies.get(COOKIE)
+
+
+def csrf_token(session: str) -> str:
+    """Known to whoever may read our answers, which other sites may not. It tells nothing about the cookie."""
+    return sha256(f"csrf {session}".encode()).hexdigest()
+
+
+def _is_from_our_page(request: Request, session: str) -> bool:
+    return compare_digest(request.headers.get(CSRF_HEADER, "").encode(), csrf_token(session).encode())
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+async def _in_tenant(request: Request, credential: Credential, named: str | None) -> Caller:
+    """A tenant in which the caller has no role is, for the caller, not there."""
+    tenant = named or credential.home or DEFAULT_TENANT
+    tenant_id = await (await plane_of(request)._open_here()).directory.tenant(tenant)
+    roles = credential.roles_in(tenant_id)
+    if named and not roles:
+        raise TenantNotFound(tenant)
+    return Caller(credential.name, tenant, tenant_id, roles, credential.roles_everywhere, credential.user_id)
+
+
+# -- parameters ----------------------------------------------------------------------------------
+
+
+def _refuse_unknown_parameters(request: Request) -> None:
+    """A filter that is misspelt would otherwise give everything, and nobody would notice."""
+    dependant: Dependant = request.scope["route"].dependant
+    allowed = {field.alias for one in (dependant, *_all(dependant)) for field in one.query_params}
+    given = [name for name, _ in request.query_params.multi_items()]
+    problems = [_problem(name, "there is no such parameter here") for name in given if name not in allowed]
+    problems += [_problem(name, "given more than once") for name in sorted({n for n in given if given.count(n) > 1})]
+    if problems:
+        raise RequestValidationError(problems)
+
+
+def _problem(name: str, message: str) -> dict[str, Any]:
+    return {"type": "extra_forbidden", "loc": ("query", name[:80]), "msg": message, "input": None}

@@ -1,0 +1,94 @@
+"""The application: `create_app(plane)` is an ASGI app that any server can run, in any number of processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+from starlette.middleware.gzip import GZipMiddleware
+
+from cortex_plane.adapters.http import docs
+from cortex_plane.adapters.http.access import anybody
+from cortex_plane.adapters.http.errors import handle_errors
+from cortex_plane.adapters.http.frame import ANY_HOST, Frame, Limits, host_name
+from cortex_plane.adapters.http.mounting import mount
+from cortex_plane.adapters.http.openapi import describe
+from cortex_plane.adapters.http.served import served_by
+from cortex_plane.core.errors import CortexError
+from cortex_plane.plane import Plane
+from cortex_plane.settings import Settings
+
+log = structlog.get_logger()
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+SWEEP_SECONDS = 600.0
+GZIP_FROM_BYTES = 1_000
+
+
+def create_app(plane: Plane, settings: Settings | None = None) -> FastAPI:
+    """The plane is opened when the app starts and closed when it stops."""
+    settings = settings or plane.settings
+    app = FastAPI(version=_version(), docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=_lifespan)
+    app.state.plane, app.state.secure = plane, settings.http_secure
+    handle_errors(app)
+    app.include_router(docs.router)
+    mount(app)
+    _serve_description(app)
+    _refuse_undeclared(app)
+    app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM_BYTES)
+    limits = Limits(allowed_hosts(settings), settings.http_body_limit_bytes, settings.http_secure)
+    app.add_middleware(Frame, limits=limits, new_id=plane._ids)
+    return app
+
+
+def allowed_hosts(settings: Settings) -> set[str]:
+    named = [host_name(host) for host in settings.http_hosts.split(",") if host.strip()]
+    return {ANY_HOST} if ANY_HOST in named else {*LOCAL_HOSTS, *named, host_name(settings.http_host)}
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    plane: Plane = app.state.plane
+    async with plane:
+        sweeping = asyncio.create_task(_sweep(plane), name="cortex-http-sweep")
+        try:
+            yield
+        finally:
+            sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await sweeping
+
+
+async def _sweep(plane: Plane) -> None:
+    """What has expired is of no use to anybody; that it is still there harms nobody either."""
+    while True:
+        try:
+            await (await plane.store).http.sweep()
+        except CortexError as error:
+            log.warning("http.sweep_failed", error=str(error))
+        await asyncio.sleep(SWEEP_SECONDS)
+
+
+def _serve_description(app: FastAPI) -> None:
+    describe(app)
+
+    @app.get("/openapi.json", include_in_schema=False, dependencies=[anybody])
+    async def openapi() -> JSONResponse:
+        return JSONResponse(app.openapi())
+
+
+def _refuse_undeclared(app: FastAPI) -> None:
+    """A route that does not say who may call it is not served at all."""
+    silent = [route.path for route in served_by(app) if route.requirement is None]
+    if silent:
+        raise AssertionError(f"These routes do not say who may call them: {', '.join(silent)}. Use require(...) or anybody.")
+
+
+def _version() -> str:
+    from cortex_plane import __version__
+
+    return __version__

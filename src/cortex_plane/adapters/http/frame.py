@@ -1,0 +1,136 @@
+"""Around every request: its id, the hosts and sizes that we take, the headers that protect browsers, a line in the log."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cortex_plane.adapters.http.errors import MEDIA_TYPE, TOO_LARGE, WRONG_HOST, Kind, problem
+from cortex_plane.ports.clock import NewId
+
+log = structlog.get_logger()
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+ANY_HOST = "*"
+
+# No inline script anywhere, nothing from elsewhere, nobody may frame us.
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    hosts: Collection[str]
+    body_bytes: int
+    secure: bool = False
+
+
+class Frame:
+    def __init__(self, app: ASGIApp, limits: Limits, new_id: NewId) -> None:
+        self._app, self._limits, self._new_id = app, limits, new_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        request = Framed(scope, send, _id_from(headers) or self._new_id(), self._limits.secure)
+        if refused := self._refusal(headers):
+            kind, detail = refused
+            answer = JSONResponse(problem(kind, detail, request_id=request.id), kind.status, media_type=MEDIA_TYPE)
+            await answer(scope, receive, request.send)
+        else:
+            await self._app(scope, self._counted(receive), request.send)
+
+    def _refusal(self, headers: Headers) -> tuple[Kind, str] | None:
+        """Host: a page elsewhere may point a name of its own at us, and would then speak to us as if it were ours."""
+        host = host_name(headers.get("host", ""))
+        if ANY_HOST not in self._limits.hosts and host not in self._limits.hosts:
+            return WRONG_HOST, f"This server does not answer for {host!r:.80}. To let it: CORTEX_HTTP_HOSTS"
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length[:18]) > self._limits.body_bytes:
+            return TOO_LARGE, self._too_large()
+        return None
+
+    def _counted(self, receive: Receive) -> Receive:
+        """A body may come without its length."""
+        taken = 0
+
+        async def receive_counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > self._limits.body_bytes:
+                raise HTTPException(TOO_LARGE.status, self._too_large())
+            return message
+
+        return receive_counted
+
+    def _too_large(self) -> str:
+        return f"The body may have {self._limits.body_bytes:,} bytes. Store the data elsewhere and pass a reference."
+
+
+class Framed:
+    """One request on its way out."""
+
+    def __init__(self, scope: Scope, send: Send, request_id: str, secure: bool) -> None:
+        self._scope, self._send, self.id, self._secure = scope, send, request_id, secure
+        self._began = time.monotonic()
+        scope.setdefault("state", {})["request_id"] = request_id
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self.id
+            for name, value in SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
+            if self._secure:
+                headers.setdefault("Strict-Transport-Security", "max-age=31536000")
+            self._log(message["status"])
+        await self._send(message)
+
+    def _log(self, status: int) -> None:
+        """By the route's pattern, not its address: an address may hold a token."""
+        seconds = time.monotonic() - self._began
+        state: dict[str, Any] = self._scope["state"]
+        route = getattr(self._scope.get("route"), "path", "(none)")
+        log.info(
+            "http.request",
+            method=self._scope["method"],
+            route=route,
+            status=status,
+            milliseconds=round(seconds * 1000, 1),
+            request_id=self.id,
+            caller=state.get("caller"),
+            tenant=state.get("tenant"),
+        )
+
+
+def host_name(host: str) -> str:
+    """Without the port; an IPv6 address keeps its brackets."""
+    return re.sub(r":\d*$", "", host.strip().lower())
+
+
+def _id_from(headers: Headers) -> str | None:
+    """Callers may name a request, so that their log and ours can be read together."""
+    wanted = headers.get("x-request-id", "")
+    return wanted if REQUEST_ID.fullmatch(wanted) else None

@@ -1,0 +1,48 @@
+"""All routes, in one list. A new noun is a file in `routes/` and a line here."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, FastAPI
+
+from cortex_plane.adapters.http.routes import (
+    audit,
+    groups,
+    health,
+    job_changes,
+    job_events,
+    jobs,
+    keys,
+    problems,
+    session,
+    steering,
+    templates,
+    tenants,
+    webhooks,
+)
+
+PREFIX = "/api/v1"
+
+# At the root, under addresses that other programs know.
+AT_THE_ROOT: list[APIRouter] = [health.router, problems.router]
+
+# Under /api/v1. Files with fixed words before files with ids in the same place.
+ROUTERS: list[APIRouter] = [
+    session.router,
+    job_changes.router,
+    job_events.router,
+    jobs.router,
+    steering.router,
+    tenants.router,
+    templates.router,
+    groups.router,
+    webhooks.router,
+    audit.router,
+    keys.router,
+]
+
+
+def mount(app: FastAPI) -> None:
+    for router in AT_THE_ROOT:
+        app.include_router(router)
+    for router in ROUTERS:
+        app.include_router(router, prefix=PREFIX)

@@ -1,0 +1,52 @@
+"""Lists a page at a time. A cursor is the place of the last item, wrapped up: it stays right when items come and go."""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from typing import Annotated, Generic, TypeVar
+
+from fastapi import Query
+from pydantic import BaseModel, Field
+
+from cortex_plane.adapters.http.errors import BadCursor
+
+Item = TypeVar("Item")
+
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+
+Limit = Annotated[int, Query(ge=1, le=1_000, description="How many items a page has at most.")]
+Cursor = Annotated[str | None, Query(max_length=200, description="`next` of the page before.")]
+
+
+class Page(BaseModel, Generic[Item]):
+    items: list[Item]
+    next: str | None = Field(
+        default=None, description="The cursor of the next page; null after the last one. A page with a next one may be short."
+    )
+
+
+def cursor_for(kind: str, place: str | int) -> str:
+    return urlsafe_b64encode(f"{kind}:{place}".encode()).decode().rstrip("=")
+
+
+def id_in(kind: str, cursor: str | None) -> str | None:
+    return None if cursor is None else _place(kind, cursor, UUID)
+
+
+def number_in(kind: str, cursor: str | None) -> int | None:
+    return None if cursor is None else int(_place(kind, cursor, NUMBER))
+
+
+def _place(kind: str, cursor: str, form: re.Pattern[str]) -> str:
+    """Checked to the letter: a cursor of another list, or a changed one, is told as such."""
+    try:
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
+    except (NotBase64, ValueError):
+        raise BadCursor from None
+    named, _, place = text.partition(":")
+    if named != kind or not form.fullmatch(place) or cursor_for(kind, place) != cursor:
+        raise BadCursor
+    return place

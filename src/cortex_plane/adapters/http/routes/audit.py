@@ -1,0 +1,65 @@
+"""Who did what, and whether the record is untouched."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+
+from cortex_plane.adapters.http.access import ThePlane, require
+from cortex_plane.adapters.http.inputs import MomentQuery, NameQuery
+from cortex_plane.adapters.http.pages import Cursor, Limit, Page, cursor_for, number_in
+from cortex_plane.core.access import Caller, Role
+from cortex_plane.core.audit import AuditRecord
+from cortex_plane.operations.verify_audit import AuditReport
+
+router = APIRouter(prefix="/audit", tags=["audit"])
+
+Operator = Annotated[Caller, require(Role.OPERATOR)]
+AdminOfAll = Annotated[Caller, require(Role.ADMIN, everywhere=True)]
+
+
+@router.get("")
+async def list_audit(
+    caller: Operator,
+    plane: ThePlane,
+    actor: NameQuery = None,
+    action: NameQuery = None,
+    object_id: NameQuery = None,
+    since: MomentQuery = None,
+    until: MomentQuery = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Page[AuditRecord]:
+    """What was recorded of your tenant, newest first."""
+    records = await plane.audit.list(
+        actor=actor,
+        action=action,
+        object_id=object_id,
+        tenant=caller.tenant,
+        since=since,
+        until=until,
+        before=number_in("audit", cursor),
+        limit=limit,
+    )
+    return Page(items=records, next=cursor_for("audit", records[-1].seq) if len(records) == limit else None)
+
+
+@router.get("/all")
+async def list_all_audit(
+    _caller: AdminOfAll,
+    plane: ThePlane,
+    actor: NameQuery = None,
+    action: NameQuery = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Page[AuditRecord]:
+    """What was recorded of all tenants, and of the installation itself, newest first."""
+    records = await plane.audit.list(actor=actor, action=action, before=number_in("audit", cursor), limit=limit)
+    return Page(items=records, next=cursor_for("audit", records[-1].seq) if len(records) == limit else None)
+
+
+@router.post("/verify")
+async def verify_audit(_caller: AdminOfAll, plane: ThePlane) -> AuditReport:
+    """Checks every sealed entry: that nobody changed what was recorded."""
+    return await plane.audit.verify()

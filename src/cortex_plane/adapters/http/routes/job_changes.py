@@ -1,0 +1,150 @@
+"""What operators do with jobs: cancel, retry, move, one by one or many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+
+from cortex_plane.adapters.http.access import ThePlane, require
+from cortex_plane.adapters.http.errors import problem_of
+from cortex_plane.adapters.http.inputs import IdPath, WithReason
+from cortex_plane.adapters.http.once import IdempotencyKey, created
+from cortex_plane.adapters.http.routes.found import IfMatch, etag, job_in
+from cortex_plane.adapters.http.routes.job_inputs import Fork, Ids, Move, Priority
+from cortex_plane.core.access import Caller, Role
+from cortex_plane.core.errors import CortexError, Unavailable
+from cortex_plane.core.jobs import Job, JobId
+from cortex_plane.core.order import Place
+from cortex_plane.operations.move_job import move_job
+from cortex_plane.operations.retry_job import retry_job
+from cortex_plane.ports.clock import NewId
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+Operator = Annotated[Caller, require(Role.OPERATOR)]
+
+
+class Refusal(BaseModel):
+    """`problem` is what the request for this one alone would have answered."""
+
+    id: str
+    problem: dict[str, Any]
+
+
+class Outcome(BaseModel):
+    """`done` has, in the order of the request, what came of each: the id itself, or that of its new job."""
+
+    done: list[str]
+    refused: list[Refusal]
+
+
+@router.post("/cancel")
+async def cancel_jobs(caller: Operator, plane: ThePlane, body: Ids) -> Outcome:
+    """Cancels many jobs. Those that cannot be are told, and the others are cancelled all the same."""
+
+    async def cancel(job_id: str) -> str:
+        job = await job_in(plane, caller, job_id)
+        return await plane.cancel(job.id, actor=caller.name, reason=body.reason)
+
+    return await _each(body.ids, cancel)
+
+
+@router.post("/retry")
+async def retry_jobs(caller: Operator, plane: ThePlane, body: Ids) -> Outcome:
+    """Runs many finished jobs again, each as a new job. Those that cannot be are told."""
+
+    async def retry(job_id: str) -> str:
+        job = await job_in(plane, caller, job_id)
+        return (await plane.retry(job.id, actor=caller.name)).id
+
+    return await _each(body.ids, retry)
+
+
+@router.post("/{job_id}/cancel")
+async def cancel_job(
+    caller: Operator,
+    plane: ThePlane,
+    response: Response,
+    job_id: IdPath,
+    body: WithReason = WithReason(),  # noqa: B008 - it is frozen by nobody changing it
+    if_match: IfMatch = None,
+) -> Job:
+    """Cancels a job that has not ended. A running one moves at once, and its handler is stopped."""
+    job = await job_in(plane, caller, job_id, if_match)
+    await plane.cancel(job.id, actor=caller.name, reason=body.reason)
+    return await _answer(plane, caller, response, job.id)
+
+
+@router.post("/{job_id}/retry", status_code=201, response_model=Job)
+async def retry_finished_job(
+    request: Request,
+    caller: Operator,
+    plane: ThePlane,
+    job_id: IdPath,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Runs a finished job again, as a new job that is linked to it."""
+    job = await job_in(plane, caller, job_id, if_match)
+
+    async def work(ids: NewId) -> Job:
+        return await job_in(plane, caller, await retry_job(await plane.store, ids, job.id, actor=caller.name))
+
+    return await created(request, caller, idempotency_key, Job, work, location="/api/v1/jobs/{id}")
+
+
+@router.post("/{job_id}/fork", status_code=201, response_model=Job)
+async def fork_job(
+    request: Request, caller: Operator, plane: ThePlane, job_id: IdPath, body: Fork, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Starts a job anew from one of its steps, as a new job."""
+    job = await job_in(plane, caller, job_id)
+
+    async def work(_ids: NewId) -> Job:
+        forked = await plane.checkpoints.fork(job.id, body.from_step, created_by=caller.name)
+        return await job_in(plane, caller, forked.id)
+
+    return await created(request, caller, idempotency_key, Job, work, location="/api/v1/jobs/{id}")
+
+
+@router.post("/{job_id}/move")
+async def move_waiting_job(
+    caller: Operator, plane: ThePlane, response: Response, job_id: IdPath, body: Move, if_match: IfMatch = None
+) -> Job:
+    """Moves a waiting job within its queue."""
+    job = await job_in(plane, caller, job_id, if_match)
+    anchor = None if body.anchor is None else (await job_in(plane, caller, body.anchor)).id
+    await move_job(await plane.store, job.id, Place(body.place), anchor, actor=caller.name, reason=body.reason)
+    return await _answer(plane, caller, response, job.id)
+
+
+@router.put("/{job_id}/priority")
+async def set_priority(
+    caller: Operator, plane: ThePlane, response: Response, job_id: IdPath, body: Priority, if_match: IfMatch = None
+) -> Job:
+    """Changes the priority of a waiting job."""
+    job = await job_in(plane, caller, job_id, if_match)
+    await plane.set_priority(job.id, body.priority, actor=caller.name, reason=body.reason)
+    return await _answer(plane, caller, response, job.id)
+
+
+async def _answer(plane: ThePlane, caller: Caller, response: Response, job_id: JobId) -> Job:
+    job = await job_in(plane, caller, job_id)
+    response.headers.update(etag(job))
+    return job
+
+
+async def _each(ids: list[str], change: Callable[[str], Awaitable[str]]) -> Outcome:
+    done: list[str] = []
+    refused: list[Refusal] = []
+    for job_id in dict.fromkeys(ids):
+        try:
+            done.append(await change(job_id))
+        except Unavailable:
+            raise
+        except CortexError as error:
+            refused.append(Refusal(id=job_id, problem=problem_of(error)))
+    return Outcome(done=done, refused=refused)

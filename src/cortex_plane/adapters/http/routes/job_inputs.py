@@ -1,0 +1,96 @@
+"""What a submission may hold, here and in groups."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from cortex_plane.adapters.http.inputs import EXAMPLE_ID, Id, Input, Moment, Name, Text, WithReason
+from cortex_plane.core.access import Caller
+from cortex_plane.core.jobs import KeyMode
+from cortex_plane.core.retry import MAX_RETRIES_LIMIT, Backoff, RetryMode, RetryPolicy
+from cortex_plane.operations.submit_jobs import LONGEST_DELAY, PRIORITY_LIMIT, TAG_LIMIT, Submission
+
+MOST_AT_ONCE = 1_000
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_DELAY.total_seconds())]
+
+
+class BackoffInput(Input):
+    base_seconds: Seconds = 1.0
+    max_seconds: Seconds = 300.0
+    multiplier: float = Field(default=2.0, ge=1, le=1_000)
+    jitter: bool = True
+
+
+class RetryInput(Input):
+    mode: RetryMode = "in_place"
+    max_retries: int = Field(default=3, ge=0, le=MAX_RETRIES_LIMIT)
+    backoff: BackoffInput = BackoffInput()
+
+    def policy(self) -> RetryPolicy:
+        return RetryPolicy(self.mode, self.max_retries, Backoff(**self.backoff.model_dump()))
+
+
+class SubmitJob(Input):
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"agent": "release-bot", "payload": {"version": "1.4.0"}, "tags": ["release"]}]},
+    )
+
+    agent: Name = Field(description="The agent's name.")
+    payload: dict[str, Any] = Field(default={}, description="The agent's arguments, by name.")
+    queue: Name | None = Field(default=None, description="Otherwise the agent's own.")
+    priority: int = Field(default=0, ge=-PRIORITY_LIMIT, le=PRIORITY_LIMIT, description="Higher runs first.")
+    run_at: Moment | None = Field(default=None, description="Not before then. Or give delay_seconds.")
+    delay_seconds: Seconds | None = None
+    job_key: Name | None = Field(default=None, description="At most one waiting job has it; see key_mode.")
+    key_mode: KeyMode = "replace"
+    serial_key: Name | None = Field(default=None, description="At most one job with it runs at a time.")
+    tags: list[Name] = Field(default=[], max_length=TAG_LIMIT)
+    max_retries: int | None = Field(default=None, ge=0, le=MAX_RETRIES_LIMIT)
+    retry: RetryInput | None = None
+    timeout_seconds: float | None = Field(default=None, gt=0, le=LONGEST_DELAY.total_seconds())
+
+    def submission(self, caller: Caller) -> Submission:
+        return Submission(
+            self.agent,
+            self.payload,
+            queue=self.queue,
+            priority=self.priority,
+            run_at=self.run_at,
+            delay=self.delay_seconds,
+            job_key=self.job_key,
+            key_mode=self.key_mode,
+            serial_key=self.serial_key,
+            tenant=caller.tenant,
+            tags=self.tags,
+            max_retries=self.max_retries,
+            retry=self.retry.policy() if self.retry else None,
+            timeout=self.timeout_seconds,
+            created_by=caller.name,
+        )
+
+
+class SubmitJobs(Input):
+    jobs: list[SubmitJob] = Field(min_length=1, max_length=MOST_AT_ONCE)
+
+
+class Ids(WithReason):
+    ids: list[Id] = Field(min_length=1, max_length=MOST_AT_ONCE, examples=[[EXAMPLE_ID]])
+
+
+class Move(WithReason):
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"place": "front"}]})
+
+    place: Literal["before", "after", "front", "back"]
+    anchor: Id | None = Field(default=None, description="The other job, for before and after.")
+
+
+class Priority(WithReason):
+    priority: int = Field(ge=-PRIORITY_LIMIT, le=PRIORITY_LIMIT, examples=[10])
+
+
+class Fork(Input):
+    from_step: Text = Field(min_length=1, description="Everything before this step is taken over.", examples=["deploy"])

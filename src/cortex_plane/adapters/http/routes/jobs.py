@@ -1,0 +1,152 @@
+"""Jobs: submit them, look for them, look at one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
+
+from cortex_plane.adapters.http.access import ThePlane, require
+from cortex_plane.adapters.http.inputs import IdPath, MomentQuery, NameQuery
+from cortex_plane.adapters.http.once import IdempotencyKey, created
+from cortex_plane.adapters.http.pages import Cursor, Limit, Page, cursor_for, id_in
+from cortex_plane.adapters.http.routes.found import etag, job_in
+from cortex_plane.adapters.http.routes.job_inputs import SubmitJob, SubmitJobs
+from cortex_plane.core.access import Caller, Role
+from cortex_plane.core.errors import JobCancelled, JobFailed, NotFound, ResultNotReady
+from cortex_plane.core.job_search import FoundJob
+from cortex_plane.core.jobs import HistoryEntry, Job, JobId, JobSummary, Run
+from cortex_plane.core.states import JobStatus
+from cortex_plane.core.why import Reason
+from cortex_plane.operations.search_jobs import JobWish, search_jobs
+from cortex_plane.operations.submit_jobs import Submission
+from cortex_plane.plane import Plane
+from cortex_plane.ports.clock import NewId
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+Viewer = Annotated[Caller, require(Role.VIEWER)]
+Submitter = Annotated[Caller, require(Role.SUBMITTER)]
+Wait = Annotated[float, Query(ge=0, le=60, description="Answer when the job has ended, or after so many seconds.")]
+Status = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "WAITING_FOR_APPROVAL", "RETRY", "CANCELLED"]
+
+
+class JobIds(BaseModel):
+    ids: list[JobId]
+
+
+@router.post("", status_code=201, response_model=Job)
+async def submit_job(
+    request: Request,
+    caller: Submitter,
+    plane: ThePlane,
+    body: SubmitJob,
+    wait: Wait = 0,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Submits a job."""
+
+    async def work(ids: NewId) -> Job:
+        [job_id] = await _submit(plane, [body.submission(caller)], ids)
+        await _wait(plane, job_id, wait)
+        return await job_in(plane, caller, job_id)
+
+    return await created(request, caller, idempotency_key, Job, work, location="/api/v1/jobs/{id}")
+
+
+@router.post("/batch", status_code=201, response_model=JobIds)
+async def submit_jobs(
+    request: Request, caller: Submitter, plane: ThePlane, body: SubmitJobs, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Submits many jobs, all of them or none, in this order."""
+
+    async def work(ids: NewId) -> JobIds:
+        return JobIds(ids=await _submit(plane, [job.submission(caller) for job in body.jobs], ids))
+
+    return await created(request, caller, idempotency_key, JobIds, work)
+
+
+@router.get("")
+async def list_jobs(
+    caller: Viewer,
+    plane: ThePlane,
+    status: Status | None = None,
+    agent: NameQuery = None,
+    queue: NameQuery = None,
+    tag: NameQuery = None,
+    text: Annotated[NameQuery, Query(description="Found anywhere in the payload; case is ignored.")] = None,
+    since: MomentQuery = None,
+    until: MomentQuery = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Page[FoundJob]:
+    """Looks for jobs, newest first. What is rare is looked for in steps: a page may be short and still have a next one."""
+    opened = await plane._open_here()
+    wish = JobWish(JobStatus(status) if status else None, agent, queue, tag, text, since, until)
+    before = id_in("job", cursor)
+    page = await search_jobs(
+        opened.store,
+        opened.directory,
+        wish,
+        tenant_id=caller.tenant_id,
+        before=None if before is None else JobId(before),
+        limit=limit,
+    )
+    return Page(items=page.jobs, next=cursor_for("job", page.next_before) if page.next_before else None)
+
+
+@router.get("/{job_id}")
+async def get_job(caller: Viewer, plane: ThePlane, response: Response, job_id: IdPath, wait: Wait = 0) -> Job:
+    """One job: its data, where it stands, its result."""
+    job = await job_in(plane, caller, job_id)
+    if wait and not job.status.is_terminal:
+        await _wait(plane, job.id, wait)
+        job = await job_in(plane, caller, job_id)
+    response.headers.update(etag(job))
+    return job
+
+
+@router.get("/{job_id}/history")
+async def job_history(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[HistoryEntry]:
+    """Every transition, oldest first: what it was, what it became, who or what caused it."""
+    return await plane.history((await job_in(plane, caller, job_id)).id)
+
+
+@router.get("/{job_id}/runs")
+async def job_runs(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[Run]:
+    """Its executions, oldest first."""
+    return await plane.runs((await job_in(plane, caller, job_id)).id)
+
+
+@router.get("/{job_id}/chain")
+async def job_chain(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[JobSummary]:
+    """The retry chain that it belongs to, from the first job to the last."""
+    return await plane.chain((await job_in(plane, caller, job_id)).id)
+
+
+@router.get("/{job_id}/why")
+async def why_job_waits(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[Reason]:
+    """Why it is not running: every obstacle that there is."""
+    return await plane.why((await job_in(plane, caller, job_id)).id)
+
+
+@router.get("/{job_id}/checkpoint")
+async def job_checkpoint(caller: Viewer, plane: ThePlane, job_id: IdPath) -> dict[str, Any]:
+    """What is recorded of its progress, checked; large results are left out."""
+    job = await job_in(plane, caller, job_id)
+    if job.checkpoint_id is None:
+        raise NotFound(f"Job {job_id} has no checkpoint: nothing durable has happened in it.")
+    return dict(await plane.checkpoints.get(job.id))
+
+
+async def _submit(plane: Plane, submissions: list[Submission], ids: NewId) -> list[JobId]:
+    return await plane.submit_checked(submissions, ids=ids)
+
+
+async def _wait(plane: Plane, job_id: JobId, seconds: float) -> None:
+    if seconds:
+        try:
+            await plane.result(job_id, seconds)
+        except (JobFailed, JobCancelled, ResultNotReady):
+            pass  # The job itself tells.

@@ -1,0 +1,203 @@
+"""The gate, queues, agents and workers: what belongs to the whole installation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from cortex_plane.adapters.http.access import ThePlane, require
+from cortex_plane.adapters.http.inputs import IdPath, NamePath, WithReason
+from cortex_plane.core.access import Caller, Role
+from cortex_plane.core.agents import AgentConfig
+from cortex_plane.core.controls import Control, Scope
+from cortex_plane.core.errors import UnknownAgent
+from cortex_plane.core.jobs import INTERNAL_PREFIX
+from cortex_plane.core.reservations import Reservation
+from cortex_plane.core.workers import WorkerRecord
+from cortex_plane.operations.steer_work import MOST_RUNNING
+from cortex_plane.plane import Plane
+
+router = APIRouter()
+
+Viewer = Annotated[Caller, require(Role.VIEWER)]
+ViewerOfAll = Annotated[Caller, require(Role.VIEWER, everywhere=True)]
+OperatorOfAll = Annotated[Caller, require(Role.OPERATOR, everywhere=True)]
+
+
+class Limit(WithReason):
+    max_running: int | None = Field(ge=1, le=MOST_RUNNING, description="null lifts the limit.", examples=[5])
+
+
+class Share(WithReason):
+    fair_share: bool = Field(description="The tenants of the queue take turns.", examples=[True])
+
+
+class Gate(BaseModel):
+    open: bool
+    closed_by: str | None = None
+    closed_at: Any = None
+    reason: str | None = None
+
+
+class Queue(BaseModel):
+    """`waiting` counts queue entries by state: ready, later, blocked, held."""
+
+    name: str
+    waiting: dict[str, int]
+    running: int
+    control: Control
+
+
+class Agent(BaseModel):
+    name: str
+    config: AgentConfig
+    control: Control
+
+
+# -- the gate ------------------------------------------------------------------------------------
+
+
+@router.get("/gate", tags=["gate"])
+async def get_gate(_caller: Viewer, plane: ThePlane) -> Gate:
+    """Whether work is started at all."""
+    return await _gate(plane)
+
+
+@router.post("/gate/close", tags=["gate"])
+async def close_gate(caller: OperatorOfAll, plane: ThePlane, body: WithReason) -> Gate:
+    """Nothing more is started, anywhere, until it is opened. Work is still accepted."""
+    await plane.close_gate(body.reason, actor=caller.name)
+    return await _gate(plane)
+
+
+@router.post("/gate/open", tags=["gate"])
+async def open_gate(caller: OperatorOfAll, plane: ThePlane, body: WithReason) -> Gate:
+    """Waiting jobs start again, in their order."""
+    await plane.open_gate(body.reason, actor=caller.name)
+    return await _gate(plane)
+
+
+async def _gate(plane: Plane) -> Gate:
+    control = await (await plane.store).controls.get(Scope.GATE, "")
+    return Gate(open=not control.paused, closed_by=control.paused_by, closed_at=control.paused_at, reason=control.pause_reason)
+
+
+# -- queues --------------------------------------------------------------------------------------
+
+
+@router.get("/queues", tags=["queues"])
+async def list_queues(_caller: ViewerOfAll, plane: ThePlane) -> list[Queue]:
+    """Every queue in which something waits or runs, or for which something is set."""
+    store = await plane.store
+    depths, controls = await store.queue.depths(), await _controls(plane, Scope.QUEUE)
+    running: dict[str, int] = {}
+    for queue, _, _, count in await store.queue.running():
+        running[queue] = running.get(queue, 0) + count
+    return [
+        Queue(
+            name=name,
+            waiting=depths.get(name, {}),
+            running=running.get(name, 0),
+            control=controls.get(name) or Control(Scope.QUEUE, name),
+        )
+        for name in sorted({*depths, *running, *controls})
+    ]
+
+
+@router.post("/queues/{name}/pause", tags=["queues"])
+async def pause_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
+    """Nothing more of it is started; what runs goes on."""
+    await plane.pause(queue=name, reason=body.reason, actor=caller.name)
+    return await (await plane.store).controls.get(Scope.QUEUE, name)
+
+
+@router.post("/queues/{name}/resume", tags=["queues"])
+async def resume_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
+    """Lets a paused queue go on."""
+    await plane.resume(queue=name, reason=body.reason, actor=caller.name)
+    return await (await plane.store).controls.get(Scope.QUEUE, name)
+
+
+@router.put("/queues/{name}/limit", tags=["queues"])
+async def limit_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Limit) -> Control:
+    """At most so many of its jobs run at a time, over all workers."""
+    await plane.limit(body.max_running, queue=name, reason=body.reason, actor=caller.name)
+    return await (await plane.store).controls.get(Scope.QUEUE, name)
+
+
+@router.put("/queues/{name}/share", tags=["queues"])
+async def share_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Share) -> Control:
+    """Lets the tenants of a queue take turns, however many jobs each has waiting."""
+    await plane.share_fairly(name, body.fair_share, actor=caller.name)
+    return await (await plane.store).controls.get(Scope.QUEUE, name)
+
+
+@router.get("/reservations", tags=["queues"])
+async def list_reservations(_caller: ViewerOfAll, plane: ThePlane) -> list[Reservation]:
+    """The queues that are held for one job, and by whom."""
+    return await plane.reservations()
+
+
+@router.post("/reservations/{reservation_id}/release", tags=["queues"], status_code=204)
+async def release_reservation(caller: OperatorOfAll, plane: ThePlane, reservation_id: IdPath, body: WithReason) -> None:
+    """Ends a reservation by force. Its job stays in the queue."""
+    await plane.release(reservation_id, by=caller.name, reason=body.reason, force=True)
+
+
+# -- agents and workers --------------------------------------------------------------------------
+
+
+@router.get("/agents", tags=["agents"])
+async def list_agents(_caller: Viewer, plane: ThePlane) -> list[Agent]:
+    """What can be asked for, and what is set for it."""
+    controls = await _controls(plane, Scope.AGENT)
+    return [
+        Agent(
+            name=agent.job_type, config=agent.config, control=controls.get(agent.job_type) or Control(Scope.AGENT, agent.job_type)
+        )
+        for agent in await (await plane.store).agents.list()
+        if not agent.job_type.startswith(INTERNAL_PREFIX)
+    ]
+
+
+@router.get("/agents/{name}", tags=["agents"])
+async def get_agent(caller: Viewer, plane: ThePlane, name: NamePath) -> Agent:
+    """One agent."""
+    agents = await list_agents(caller, plane)
+    found = next((agent for agent in agents if agent.name == name), None)
+    if found is None:
+        raise UnknownAgent(name, [agent.name for agent in agents])
+    return found
+
+
+@router.post("/agents/{name}/pause", tags=["agents"])
+async def pause_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
+    """Nothing more of it is started; what runs goes on."""
+    await plane.pause(agent=name, reason=body.reason, actor=caller.name)
+    return await (await plane.store).controls.get(Scope.AGENT, name)
+
+
+@router.post("/agents/{name}/resume", tags=["agents"])
+async def resume_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
+    """Lets a paused agent go on."""
+    await plane.resume(agent=name, reason=body.reason, actor=caller.name)
+    return await (await plane.store).controls.get(Scope.AGENT, name)
+
+
+@router.put("/agents/{name}/limit", tags=["agents"])
+async def limit_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Limit) -> Control:
+    """At most so many of its jobs run at a time, over all workers."""
+    await plane.limit(body.max_running, agent=name, reason=body.reason, actor=caller.name)
+    return await (await plane.store).controls.get(Scope.AGENT, name)
+
+
+@router.get("/workers", tags=["workers"])
+async def list_workers(_caller: ViewerOfAll, plane: ThePlane) -> list[WorkerRecord]:
+    """Workers, the living first, then those that ended last."""
+    return await (await plane.store).workers.list()
+
+
+async def _controls(plane: Plane, scope: Scope) -> dict[str, Control]:
+    return {control.name: control for control in await plane.controls() if control.scope is scope}

@@ -1,0 +1,117 @@
+"""Job definitions that are stored once and submitted often."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import Field
+
+from cortex_plane.adapters.http.access import ThePlane, require
+from cortex_plane.adapters.http.inputs import Input, Moment, Name, NamePath
+from cortex_plane.adapters.http.once import IdempotencyKey, created
+from cortex_plane.adapters.http.routes.found import job_in
+from cortex_plane.adapters.http.routes.job_inputs import RetryInput, Seconds
+from cortex_plane.core.access import Caller, Role
+from cortex_plane.core.jobs import Job, KeyMode
+from cortex_plane.core.retry import MAX_RETRIES_LIMIT
+from cortex_plane.core.templates import Template
+from cortex_plane.operations.submit_from_template import submit_from_template
+from cortex_plane.operations.submit_jobs import PRIORITY_LIMIT, TAG_LIMIT
+from cortex_plane.ports.clock import NewId
+
+router = APIRouter(prefix="/templates", tags=["templates"])
+
+Viewer = Annotated[Caller, require(Role.VIEWER)]
+Submitter = Annotated[Caller, require(Role.SUBMITTER)]
+Operator = Annotated[Caller, require(Role.OPERATOR)]
+
+
+class SaveTemplate(Input):
+    agent: Name = Field(examples=["release-bot"])
+    params: dict[str, Any] = Field(default={}, description="The arguments of its jobs.")
+    queue: Name | None = None
+    priority: int = Field(default=0, ge=-PRIORITY_LIMIT, le=PRIORITY_LIMIT)
+    max_retries: int | None = Field(default=None, ge=0, le=MAX_RETRIES_LIMIT)
+    retry: RetryInput | None = None
+    timeout_seconds: float | None = Field(default=None, gt=0, le=3_153_600_000)
+    tags: list[Name] = Field(default=[], max_length=TAG_LIMIT)
+
+
+class SubmitTemplate(Input):
+    """What is not given is as the template says."""
+
+    overrides: dict[str, Any] = Field(default={}, description="Replace keys of its params.")
+    queue: Name | None = None
+    priority: int | None = Field(default=None, ge=-PRIORITY_LIMIT, le=PRIORITY_LIMIT)
+    run_at: Moment | None = None
+    delay_seconds: Seconds | None = None
+    job_key: Name | None = None
+    key_mode: KeyMode | None = None
+    serial_key: Name | None = None
+    tags: list[Name] | None = Field(default=None, max_length=TAG_LIMIT)
+    max_retries: int | None = Field(default=None, ge=0, le=MAX_RETRIES_LIMIT)
+
+    def options(self, caller: Caller) -> dict[str, Any]:
+        given = {name: value for name, value in self if value is not None and name not in ("overrides", "delay_seconds")}
+        if self.delay_seconds is not None:
+            given["delay"] = self.delay_seconds
+        return {**given, "tenant": caller.tenant, "created_by": caller.name}
+
+
+@router.get("")
+async def list_templates(caller: Viewer, plane: ThePlane) -> list[Template]:
+    """By name."""
+    return await plane.templates.list(tenant=caller.tenant)
+
+
+@router.get("/{name}")
+async def get_template(caller: Viewer, plane: ThePlane, name: NamePath) -> Template:
+    """One template."""
+    return await plane.templates.get(name, tenant=caller.tenant)
+
+
+@router.put("/{name}")
+async def save_template(caller: Operator, plane: ThePlane, name: NamePath, body: SaveTemplate) -> Template:
+    """Saves it under this name, or changes it: then its version is counted up. The same again changes nothing."""
+    return await plane.templates.save(
+        name,
+        body.agent,
+        body.params,
+        queue=body.queue,
+        priority=body.priority,
+        max_retries=body.max_retries,
+        retry=body.retry.policy() if body.retry else None,
+        timeout=body.timeout_seconds,
+        tags=body.tags,
+        tenant=caller.tenant,
+        created_by=caller.name,
+    )
+
+
+@router.delete("/{name}", status_code=204)
+async def remove_template(caller: Operator, plane: ThePlane, name: NamePath) -> None:
+    """Removes a template. Its jobs keep everything that it said."""
+    await plane.templates.remove(name, tenant=caller.tenant, actor=caller.name)
+
+
+@router.post("/{name}/jobs", status_code=201, response_model=Job)
+async def submit_template(
+    request: Request,
+    caller: Submitter,
+    plane: ThePlane,
+    name: NamePath,
+    body: SubmitTemplate,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Submits a job as the template says now."""
+
+    async def work(ids: NewId) -> Job:
+        opened = await plane._open_here()
+        limit = plane.settings.payload_limit_bytes
+        job_id = await submit_from_template(
+            opened.store, opened.directory, ids, name, body.overrides, body.options(caller), payload_limit_bytes=limit
+        )
+        return await job_in(plane, caller, job_id)
+
+    return await created(request, caller, idempotency_key, Job, work, location="/api/v1/jobs/{id}")

@@ -1,0 +1,175 @@
+"""Keys, accounts and sign-ins. Secrets come in as hashes, and go out never."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cortex_plane.adapters.storage import rows
+from cortex_plane.adapters.storage.database import Database, Row
+from cortex_plane.adapters.storage.scripts import Script, ask
+from cortex_plane.core.access import Account, ApiKey, ApiKeyId, Credential, GivenRole, NewApiKey, Role, UserId
+from cortex_plane.core.audit import AuditEntry
+from cortex_plane.core.jobs import TenantId
+from cortex_plane.ports.json_text import dumps, loads
+
+
+class SqlApiKeys:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, key: NewApiKey, entry: AuditEntry) -> None:
+        await self._database.transact(lambda: _add_key(key, entry))
+
+    async def credential(self, digest: str) -> Credential | None:
+        for row in await self._database.read("access/key", hash=digest):
+            if row["is_stale"]:
+                await self._database.write("access/key_used", hash=digest)
+            tenant_id, user_id = _tenant_id(row), rows.text_or_none(row["user_account_id"])
+            given = tuple(GivenRole(Role(role), tenant_id, row["tenant"]) for role in loads(row["roles"]))
+            name = f"user:{row['user_name']}" if user_id else f"key:{row['prefix']}"
+            return Credential(name, given, user_id)
+        return None
+
+    async def revoke(self, key_id: ApiKeyId, entry: AuditEntry) -> bool:
+        return await self._database.transact(lambda: _revoke_key(key_id, entry))
+
+    async def list(self, tenant_id: TenantId | None = None) -> list[ApiKey]:
+        return [_key(row) for row in await self._database.read("access/list_keys", tenant_id=tenant_id)]
+
+
+class SqlAccounts:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, user_id: UserId, name: str, display_name: str | None, email: str | None, entry: AuditEntry) -> bool:
+        return await self._database.transact(lambda: _add_account(user_id, name, display_name, email, entry))
+
+    async def find(self, name: str) -> Account | None:
+        found = await self._database.read("accounts/find", name=name)
+        return _account(found) if found else None
+
+    async def password(self, user_id: UserId) -> str | None:
+        for row in await self._database.read("accounts/password", id=user_id):
+            return str(row["hash"])
+        return None
+
+    async def set_password(self, user_id: UserId, password_hash: str, entry: AuditEntry | None) -> None:
+        await self._database.transact(lambda: _set_password(user_id, password_hash, entry))
+
+    async def give_role(self, user_id: UserId, role: Role, tenant_id: TenantId | None, entry: AuditEntry) -> bool:
+        return await self._database.transact(lambda: _change_role("accounts/give_role", user_id, role, tenant_id, entry))
+
+    async def take_role(self, user_id: UserId, role: Role, tenant_id: TenantId | None, entry: AuditEntry) -> bool:
+        return await self._database.transact(lambda: _change_role("accounts/take_role", user_id, role, tenant_id, entry))
+
+
+class SqlSignIns:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, digest: str, user_id: UserId, ttl_seconds: float, entry: AuditEntry) -> None:
+        await self._database.transact(lambda: _open_sign_in(digest, user_id, ttl_seconds, entry))
+
+    async def credential(self, digest: str) -> Credential | None:
+        found = await self._database.read("access/sign_in", hash=digest)
+        return Credential(f"user:{found[0]['name']}", _given(found), UserId(str(found[0]["id"]))) if found else None
+
+    async def remove(self, digest: str) -> bool:
+        return bool(await self._database.write("access/close_sign_in", hash=digest))
+
+
+# -- scripts -------------------------------------------------------------------------------------
+
+
+def _record(entry: AuditEntry) -> Script[None]:
+    yield from ask("audit/record", entries=dumps([entry.to_json()]))
+
+
+def _add_key(key: NewApiKey, entry: AuditEntry) -> Script[None]:
+    yield from ask(
+        "access/add_key",
+        id=key.id,
+        tenant_id=key.tenant_id,
+        name=key.name,
+        prefix=key.prefix,
+        hash=key.hash,
+        roles=dumps(list(key.roles)),
+        user_id=key.user_id,
+        created_by=key.created_by,
+        ttl_seconds=key.ttl_seconds,
+    )
+    yield from _record(entry)
+
+
+def _revoke_key(key_id: ApiKeyId, entry: AuditEntry) -> Script[bool]:
+    if not (yield from ask("access/revoke_key", id=key_id)):
+        return False
+    yield from _record(entry)
+    return True
+
+
+def _add_account(user_id: UserId, name: str, display_name: str | None, email: str | None, entry: AuditEntry) -> Script[bool]:
+    if not (yield from ask("accounts/add", id=user_id, name=name, display_name=display_name, email=email)):
+        return False
+    yield from _record(entry)
+    return True
+
+
+def _set_password(user_id: UserId, password_hash: str, entry: AuditEntry | None) -> Script[None]:
+    yield from ask("accounts/set_password", id=user_id, hash=password_hash)
+    if entry is not None:
+        yield from ask("accounts/sign_out", id=user_id)
+        yield from _record(entry)
+
+
+def _change_role(statement: str, user_id: UserId, role: Role, tenant_id: TenantId | None, entry: AuditEntry) -> Script[bool]:
+    if not (yield from ask(statement, id=user_id, role=role.value, tenant_id=tenant_id)):
+        return False
+    yield from _record(entry)
+    return True
+
+
+def _open_sign_in(digest: str, user_id: UserId, ttl_seconds: float, entry: AuditEntry) -> Script[None]:
+    yield from ask("access/open_sign_in", hash=digest, user_id=user_id, ttl_seconds=ttl_seconds)
+    yield from _record(entry)
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+def _tenant_id(row: Row) -> TenantId | None:
+    return None if row["tenant_id"] is None else TenantId(str(row["tenant_id"]))
+
+
+def _given(found: Sequence[Row]) -> tuple[GivenRole, ...]:
+    return tuple(GivenRole(Role(row["role"]), _tenant_id(row), row["tenant"]) for row in found if row["role"] is not None)
+
+
+def _account(found: Sequence[Row]) -> Account:
+    row = found[0]
+    return Account(
+        id=UserId(str(row["id"])),
+        name=row["name"],
+        display_name=row["display_name"],
+        email=row["email"],
+        created_at=rows.moment(row["created_at"]),
+        disabled_at=rows.moment_or_none(row["disabled_at"]),
+        given=_given(found),
+    )
+
+
+def _key(row: Row) -> ApiKey:
+    return ApiKey(
+        id=ApiKeyId(str(row["id"])),
+        name=row["name"],
+        prefix=row["prefix"],
+        roles=tuple(Role(role) for role in loads(row["roles"])),
+        tenant_id=_tenant_id(row),
+        tenant=row["tenant"],
+        user_id=rows.text_or_none(row["user_account_id"]),
+        created_by=row["created_by"],
+        created_at=rows.moment(row["created_at"]),
+        last_used_at=rows.moment_or_none(row["last_used_at"]),
+        expires_at=rows.moment_or_none(row["expires_at"]),
+        revoked_at=rows.moment_or_none(row["revoked_at"]),
+    )

@@ -1,0 +1,3 @@
+-- Deletes sign-ins that are over.
+delete from cortex.login_session
+where expires_at <= :now;

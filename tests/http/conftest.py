@@ -1,0 +1,60 @@
+"""The API on both stores, spoken to as programs and browsers do: `await api.admin.get("/jobs")`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from httpx import ASGITransport, AsyncClient
+
+from cortex_plane import Context
+from cortex_plane.adapters.http.app import create_app
+from cortex_plane.adapters.system import new_id
+from cortex_plane.core.jobs import JobId
+from cortex_plane.operations.add_tenant import add_tenant
+from cortex_plane.testing import TestPlane
+
+BASE = "http://localhost/api/v1"
+
+
+class Api:
+    """One app, and clients with keys of any role in any tenant."""
+
+    def __init__(self, plane: TestPlane, app: FastAPI, stack: AsyncExitStack) -> None:
+        self.plane, self.app, self._stack = plane, app, stack
+
+    async def client(self, *roles: str, tenant: str | None = "default", **options: Any) -> AsyncClient:
+        key = (await self.plane.access.add_key("test", roles, tenant=tenant, **options)).secret
+        return await self.stranger(Authorization=f"Bearer {key}")
+
+    async def stranger(self, **headers: str) -> AsyncClient:
+        client = AsyncClient(transport=ASGITransport(self.app, raise_app_exceptions=False), base_url=BASE, headers=headers)
+        return await self._stack.enter_async_context(client)
+
+    async def tenant(self, name: str) -> None:
+        await add_tenant(await self.plane.store, new_id, name)
+
+    async def submit(self, agent: str = "echo", tenant: str = "default", **payload: Any) -> JobId:
+        return (await self.plane.submit(agent, payload, tenant=tenant)).id
+
+
+@pytest.fixture
+async def api(plane: TestPlane) -> AsyncIterator[Api]:
+    @plane.agent("echo")
+    async def echo(ctx: Context, word: str = "hello") -> str:
+        return word
+
+    @plane.agent("fail")
+    async def fail(ctx: Context) -> None:
+        raise ValueError("no")
+
+    async with AsyncExitStack() as stack:
+        yield Api(plane, create_app(plane), stack)
+
+
+@pytest.fixture
+async def admin(api: Api) -> AsyncClient:
+    return await api.client("admin")

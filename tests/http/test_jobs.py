@@ -1,0 +1,226 @@
+"""Jobs over HTTP: submit, look, wait, cancel, retry, move."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from httpx import AsyncClient
+
+from tests.http.conftest import Api
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_submitted_job_is_there_and_signed_by_who_asked(api: Api) -> None:
+    client = await api.client("submitter")
+
+    answer = await client.post("/jobs", json={"agent": "echo", "payload": {"word": "hi"}, "tags": ["a"], "priority": 3})
+
+    assert answer.status_code == 201
+    job = answer.json()
+    assert answer.headers["location"] == f"/api/v1/jobs/{job['id']}"
+    assert (job["status"], job["payload"], job["tags"], job["priority"]) == ("PENDING", {"word": "hi"}, ["a"], 3)
+    assert job["created_by"].startswith("key:ctx_")
+    assert (await client.get(f"/jobs/{job['id']}")).json() == job
+
+
+async def test_a_batch_is_stored_in_its_order_or_not_at_all(api: Api, admin: AsyncClient) -> None:
+    answer = await admin.post("/jobs/batch", json={"jobs": [{"agent": "echo"}, {"agent": "fail"}]})
+    bad = await admin.post("/jobs/batch", json={"jobs": [{"agent": "echo"}, {"agent": "nobody"}]})
+
+    assert answer.status_code == 201
+    listed = (await admin.get("/jobs")).json()["items"]
+    assert [job["summary"]["id"] for job in listed] == answer.json()["ids"][::-1]
+    assert (bad.status_code, bad.json()["type"]) == (404, "/problems/agent-not-found")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"agent": "echo", "priority": "5"}, "priority"),
+        ({"agent": "echo", "priority": True}, "priority"),
+        ({"agent": "echo", "priority": 1.0}, "priority"),
+        ({"agent": "echo", "colour": "red"}, "colour"),
+        ({"agent": 5}, "agent"),
+        ({}, "agent"),
+        ({"agent": "echo", "payload": [1]}, "payload"),
+        ({"agent": "echo", "run_at": 5}, "run_at"),
+        ({"agent": "echo", "run_at": "2030-01-01"}, "run_at"),
+        ({"agent": "echo", "run_at": "2030-01-01T00:00:00"}, "run_at"),
+        ({"agent": "echo", "run_at": "2030-01-01T00:00:00Z", "delay_seconds": 5}, "run_at"),
+        ({"agent": "echo", "tags": ["a", 5]}, "tags[1]"),
+        ({"agent": "echo", "queue": "cortex"}, "queue"),
+        ({"agent": "echo", "queue": "a\u0000b"}, "queue"),
+        ({"agent": "echo", "payload": {"a": "\u0000"}}, None),
+    ],
+)
+async def test_wrong_input_names_its_field_and_changes_nothing(
+    api: Api, admin: AsyncClient, body: dict[str, Any], field: str | None
+) -> None:
+    answer = await admin.post("/jobs", json=body)
+
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["type"] == "/problems/invalid-input"
+    if field:
+        assert [error["field"] for error in problem["errors"]] == [field]
+    assert (await admin.get("/jobs")).json()["items"] == []
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b'{"agent": NaN}', b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"])
+async def test_a_body_that_cannot_be_read_is_a_problem_of_the_caller(admin: AsyncClient, body: bytes) -> None:
+    answer = await admin.post("/jobs", content=body, headers={"content-type": "application/json"})
+
+    assert answer.status_code in (400, 422)
+    assert answer.json()["type"] in ("/problems/malformed", "/problems/invalid-input")
+
+
+async def test_lists_are_filtered_by_everything_that_a_job_is_like(api: Api, admin: AsyncClient) -> None:
+    one = await api.submit(word="Needle in hay")
+    await api.plane.clock.advance(minutes=10)
+    two = (await api.plane.submit("fail", queue="side", tags=["red", "blue"], max_retries=0)).id
+    middle = "2000-01-01T00:00:00Z"
+    job = await api.plane.get(two)
+    middle = job.created_at.isoformat()
+
+    async def ids(**filters: str) -> list[str]:
+        answer = await admin.get("/jobs", params=filters)
+        assert answer.status_code == 200, answer.text
+        return [found["summary"]["id"] for found in answer.json()["items"]]
+
+    assert await ids() == [two, one]
+    assert await ids(agent="fail") == [two]
+    assert await ids(queue="default") == [one]
+    assert await ids(tag="blue") == [two]
+    assert await ids(tag="green") == []
+    assert await ids(text="needle IN") == [one]
+    assert await ids(text="%") == []
+    assert await ids(since=middle) == [two]
+    assert await ids(until=middle) == [one]
+    assert await ids(status="PENDING") == [two, one]
+    assert await ids(status="FAILED") == []
+    await api.plane.work(queues=["side"])
+    assert await ids(status="FAILED") == [two]
+    assert await ids(status="FAILED", agent="echo") == []
+
+
+async def test_pages_follow_each_other_without_gap_or_repetition(api: Api, admin: AsyncClient) -> None:
+    made = [await api.submit(word=str(number)) for number in range(7)]
+    seen: list[str] = []
+    cursor: str | None = None
+    pages = 0
+    while pages == 0 or cursor:
+        answer = await admin.get("/jobs", params={"limit": 3, **({"cursor": cursor} if cursor else {})})
+        page = answer.json()
+        seen += [job["summary"]["id"] for job in page["items"]]
+        cursor, pages = page["next"], pages + 1
+
+    assert seen == made[::-1]
+    assert pages == 3
+
+
+async def test_the_last_page_is_known_as_such_also_when_it_is_full(api: Api, admin: AsyncClient) -> None:
+    for _ in range(3):
+        await api.submit()
+
+    assert (await admin.get("/jobs", params={"limit": 3})).json()["next"] is None
+
+
+@pytest.mark.parametrize("cursor", ["x", "am9iOg", "%00", "YXVkaXQ6NQ", "am9iOjEy"])
+async def test_a_cursor_of_others_is_refused_by_name(admin: AsyncClient, cursor: str) -> None:
+    answer = await admin.get("/jobs", params={"cursor": cursor})
+
+    assert (answer.status_code, answer.json()["type"]) == (400, "/problems/bad-cursor")
+
+
+@pytest.mark.parametrize(
+    "query", ["stauts=FAILED", "limit=0", "limit=1001", "limit=x", "status=failed", "limit=1&limit=2", "since=yesterday"]
+)
+async def test_a_wrong_parameter_is_refused_not_ignored(admin: AsyncClient, query: str) -> None:
+    answer = await admin.get(f"/jobs?{query}")
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == query.partition("=")[0]
+
+
+async def test_waiting_answers_as_soon_as_the_job_has_ended(api: Api, admin: AsyncClient) -> None:
+    job_id = await api.submit(word="done")
+
+    asked = asyncio.create_task(admin.get(f"/jobs/{job_id}", params={"wait": 30}))
+    await api.plane.work()
+    answer = await asked
+
+    assert (answer.json()["status"], answer.json()["output"]) == ("COMPLETED", "done")
+
+
+async def test_what_is_recorded_of_a_job_can_be_read(api: Api, admin: AsyncClient) -> None:
+    job_id = await api.submit("fail")
+    why = (await admin.get(f"/jobs/{job_id}/why")).json()
+    await api.plane.work()
+
+    history = (await admin.get(f"/jobs/{job_id}/history")).json()
+    runs = (await admin.get(f"/jobs/{job_id}/runs")).json()
+
+    assert [reason["code"] for reason in why] == ["no_worker"]
+    assert [entry["new_status"] for entry in history][:3] == ["PENDING", "RUNNING", "RETRY"]
+    assert runs[0]["error"] == "no"
+    assert [job["id"] for job in (await admin.get(f"/jobs/{job_id}/chain")).json()] == [job_id]
+    assert (await admin.get(f"/jobs/{job_id}/checkpoint")).status_code == 404
+
+
+async def test_a_job_is_cancelled_once_and_retried_as_a_new_one(api: Api, admin: AsyncClient) -> None:
+    job_id = await api.submit()
+
+    cancelled = await admin.post(f"/jobs/{job_id}/cancel", json={"reason": "not needed"})
+    again = await admin.post(f"/jobs/{job_id}/cancel")
+    retried = await admin.post(f"/jobs/{job_id}/retry")
+
+    assert (cancelled.status_code, cancelled.json()["status"]) == (200, "CANCELLED")
+    assert (again.status_code, again.json()["type"]) == (409, "/problems/already-finished")
+    assert (retried.status_code, retried.json()["retry_of"]) == (201, job_id)
+    history = (await admin.get(f"/jobs/{job_id}/history")).json()
+    assert history[-1]["metadata"] == {"reason": "not needed"}
+    assert history[-1]["actor"].startswith("key:")
+
+
+async def test_a_change_is_refused_when_the_job_has_moved_on(api: Api, admin: AsyncClient) -> None:
+    job_id = await api.submit()
+    seen = (await admin.get(f"/jobs/{job_id}")).headers["etag"]
+    assert seen == '"1"'
+    await admin.post(f"/jobs/{job_id}/cancel", headers={"If-Match": seen})
+
+    late = await admin.post(f"/jobs/{job_id}/retry", headers={"If-Match": seen})
+    nonsense = await admin.post(f"/jobs/{job_id}/retry", headers={"If-Match": "today"})
+    in_time = await admin.post(f"/jobs/{job_id}/retry", headers={"If-Match": late.headers["etag"]})
+
+    assert (late.status_code, late.json()["type"]) == (412, "/problems/revision-changed")
+    assert nonsense.status_code == 422
+    assert in_time.status_code == 201
+
+
+async def test_waiting_jobs_are_moved_and_ranked(api: Api, admin: AsyncClient) -> None:
+    first, second = await api.submit(), await api.submit()
+
+    moved = await admin.post(f"/jobs/{second}/move", json={"place": "before", "anchor": first})
+    ranked = await admin.put(f"/jobs/{first}/priority", json={"priority": 9})
+    wrong = await admin.post(f"/jobs/{second}/move", json={"place": "before"})
+
+    assert moved.json()["position"] < (await api.plane.get(first)).position
+    assert ranked.json()["priority"] == 9
+    assert wrong.status_code == 422
+
+
+async def test_many_are_cancelled_and_retried_and_what_cannot_be_is_told(api: Api, admin: AsyncClient) -> None:
+    ids = [await api.submit() for _ in range(3)]
+    await admin.post(f"/jobs/{ids[1]}/cancel")
+
+    outcome = (await admin.post("/jobs/cancel", json={"ids": ids, "reason": "all of them"})).json()
+    retried = (await admin.post("/jobs/retry", json={"ids": ids[:2]})).json()
+
+    assert outcome["done"] == [ids[0], ids[2]]
+    assert [(one["id"], one["problem"]["type"]) for one in outcome["refused"]] == [(ids[1], "/problems/already-finished")]
+    assert len(retried["done"]) == 2
+    assert retried["refused"] == []
