@@ -18,6 +18,15 @@ from cortex_plane.core.jobs import AgentId, JobId, RunId, TenantId
 from cortex_plane.core.people import UserGroupId, UserId
 from cortex_plane.ports.json_text import dumps, loads
 
+
+def _storable(value: Any) -> bool:
+    try:
+        digest_of(TenantId("t"), JobId("j"), "g", "s", value)
+    except InvalidInput:
+        return False
+    return True
+
+
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -26,15 +35,7 @@ JSON = st.recursive(
     | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
-).filter(lambda value: _storable(value))
-
-
-def _storable(value: Any) -> bool:
-    try:
-        digest_of(TenantId("t"), JobId("j"), "g", "s", value)
-    except InvalidInput:
-        return False
-    return True
+).filter(_storable)
 
 
 def approval(**fields: Any) -> NewApproval:
