@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 
 from cortex_plane.adapters.storage.approvals import SqlApprovals
 from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
+from cortex_plane.adapters.storage.database import Row
 from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.queue import SqlQueue
 from cortex_plane.adapters.storage.scripts import Begin, Result
@@ -52,7 +53,7 @@ class Session:
         try:
             asked = next(script)
             while True:
-                asked = script.send(await self.read(asked.name, **asked.values))
+                asked = script.send(cast(Sequence[Row], await self.read(asked.name, **asked.values)))
         except StopIteration as end:
             result: Result = end.value
             return result

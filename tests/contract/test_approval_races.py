@@ -104,7 +104,8 @@ async def test_a_decision_and_an_expiry_at_once_agree(scene: Scene, desk: Desk) 
     request = await desk.asked(ann)
     await scene.clock.advance(days=1)
 
-    answer, *ended = await asyncio.gather(desk.decide(request, ann), *(desk.approvals.expire(10) for _ in range(8)))
+    sweepers = asyncio.gather(*(desk.approvals.expire(10) for _ in range(8)))
+    answer, ended = await asyncio.gather(desk.decide(request, ann), sweepers)
 
     assert isinstance(answer, Expired)
     assert sum(ended) == 1
@@ -118,9 +119,8 @@ async def test_an_approved_job_is_taken_over_once_or_cancelled(scene: Scene, des
         await desk.decide(request, ann)
         workers = [await scene.worker() for _ in range(4)]
 
-        *claims, cancelled = await asyncio.gather(
-            *(scene.claim(worker, 1) for worker in workers), scene.store.jobs.cancel(request.job_id, None, None)
-        )
+        claiming = asyncio.gather(*(scene.claim(worker, 1) for worker in workers))
+        claims, cancelled = await asyncio.gather(claiming, scene.store.jobs.cancel(request.job_id, None, None))
 
         assert cancelled
         assert sum(map(len, claims)) <= 1

@@ -15,6 +15,7 @@ from cortex_plane.core.approval_rules import checked_reason, duration, expiry_me
 from cortex_plane.core.approvals import ApprovalId, Approvers, NewApproval, digest_of
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import AgentId, JobId, RunId, TenantId
+from cortex_plane.core.normal_json import Json
 from cortex_plane.core.people import UserGroupId, UserId
 from cortex_plane.ports.json_text import dumps, loads
 
@@ -148,7 +149,7 @@ def test_an_agents_limits_are_stored_with_it() -> None:
 
 # -- edits ---------------------------------------------------------------------------------------
 
-SHOWN = {"image": "shop:1", "replicas": 3}
+SHOWN: Json = {"image": "shop:1", "replicas": 3}
 SCHEMA = {
     "type": "object",
     "required": ["image"],
