@@ -7,6 +7,7 @@ from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
 from cortex_plane.adapters.storage.controls import SqlControls
 from cortex_plane.adapters.storage.costs import SqlCosts
 from cortex_plane.adapters.storage.events import SqlEvents
+from cortex_plane.adapters.storage.graphs import SqlGraphs
 from cortex_plane.adapters.storage.groups import SqlGroups
 from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.order import SqlOrder
@@ -49,6 +50,7 @@ class PostgresStore:
         self.templates = SqlTemplates(self._database)
         self.groups = SqlGroups(self._database)
         self.webhooks = SqlWebhooks(self._database)
+        self.graphs = SqlGraphs(self._database)
 
     async def open(self, *, prepare: bool = True) -> None:
         if prepare:
