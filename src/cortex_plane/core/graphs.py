@@ -1,4 +1,4 @@
-"""What an executor of graphs keeps of a thread, and what a graph may ask of people. What is packed, only the executor can read."""
+"""What an executor of graphs keeps of a thread, and what a graph may ask of people. Only the executor reads what is packed."""
 
 from __future__ import annotations
 
@@ -87,9 +87,7 @@ class Question:
     """Something that a person must decide before the graph goes on."""
 
     id: str
-    """By which its answer finds it."""
-    name: str
-    """The same each time it is asked until it is answered, and never that of another question of the job."""
+    """The same each time it is asked until it is answered, and never that of another question in the thread."""
     summary: str
     details: Any = None
     editable: bool = False

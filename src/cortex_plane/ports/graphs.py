@@ -26,11 +26,8 @@ class GraphCheckpoints(Protocol):
     async def get(self, thread_id: str, namespace: str, checkpoint_id: str | None = None) -> GraphCheckpoint | None:
         """This one, or the newest."""
 
-    async def list(self, query: GraphQuery, limit: int) -> list[GraphCheckpoint]:
+    async def page(self, query: GraphQuery, limit: int) -> list[GraphCheckpoint]:
         """Newest first."""
-
-    async def marks(self, thread_id: str) -> list[GraphWrite]:
-        """Errors, interrupts and answers of all graphs of the thread."""
 
     async def threads(self, after: str, limit: int) -> list[str]: ...
 

@@ -33,7 +33,7 @@ class SqlGraphs:
         whole = await self._whole(thread_id, found)
         return whole[0] if whole else None
 
-    async def list(self, query: GraphQuery, limit: int) -> list[GraphCheckpoint]:
+    async def page(self, query: GraphQuery, limit: int) -> list[GraphCheckpoint]:
         found = await self._database.read(
             "graphs/list",
             thread_id=query.thread_id,
@@ -45,9 +45,6 @@ class SqlGraphs:
             limit=limit,
         )
         return await self._whole(query.thread_id, found)
-
-    async def marks(self, thread_id: str) -> list[GraphWrite]:
-        return [_write(thread_id, row) for row in await self._database.read("graphs/marks", thread_id=thread_id)]
 
     async def threads(self, after: str, limit: int) -> list[str]:
         return [row["thread_id"] for row in await self._database.read("graphs/threads", after=after, limit=limit)]
