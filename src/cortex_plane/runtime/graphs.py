@@ -110,7 +110,7 @@ class Watcher:
         recorder = self._ctx._durable
         self._notes += 1
         noted, self._noted = self._noted, []
-        recorder.journal.put(_note(self._notes), {"kind": "usage"}, dumps(noted))
+        recorder.journal.put(_note(self._notes), {"kind": "llm"}, dumps(noted))
         await recorder.save("usage")
 
 

@@ -39,7 +39,9 @@ class LangGraphExecutor:
         state = await graph.aget_state(config)
         if state.created_at is None:
             return await self._advanced(graph, config, thread, dict(input))
-        if state.interrupts or not state.next:
+        if (
+            state.interrupts or not state.tasks
+        ):  # Not `next`: a task whose result is kept is no longer in it, but its step goes on.
             return self._reached(state)
         return await self._advanced(graph, config, thread, None)
 
@@ -62,16 +64,16 @@ class LangGraphExecutor:
     async def _advanced(self, graph: AnyGraph, config: RunnableConfig, thread: GraphThread, given: Any) -> Reached:
         """`sync`: what a step did is durable before the next one begins."""
         async for path, update in graph.astream(given, config, stream_mode="updates", subgraphs=True, durability="sync"):
-            for node in update:
-                if not node.startswith("__"):
-                    thread.listener.finished(node, [part.partition(":")[0] for part in path])
+            for node in _finished(update):
+                thread.listener.finished(node, [part.partition(":")[0] for part in path])
         return self._reached(await graph.aget_state(config))
 
     def _reached(self, state: StateSnapshot) -> Reached:
         if state.interrupts:
             return Asks([question_of(one) for one in state.interrupts])
-        if state.next:
-            raise InvalidInput(f"The graph stopped before {', '.join(state.next)}. {BREAKPOINTS}", field="compiled")
+        if state.tasks:
+            names = ", ".join(task.name for task in state.tasks)
+            raise InvalidInput(f"The graph stopped before {names}. {BREAKPOINTS}", field="compiled")
         return Ended(plain(self._output(state.values)))
 
     def _output(self, values: Any) -> Any:
@@ -80,3 +82,10 @@ class LangGraphExecutor:
         if isinstance(wanted, str) or not isinstance(values, Mapping):
             return values
         return {name: values[name] for name in wanted if name in values}
+
+
+def _finished(update: Any) -> list[str]:
+    """Nodes that have finished now: not what is told again of those that finished before the thread went on."""
+    if (update.get("__metadata__") or {}).get("cached"):
+        return []
+    return [node for node in update if not node.startswith("__")]

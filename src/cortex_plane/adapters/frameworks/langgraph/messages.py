@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage
@@ -34,6 +35,12 @@ def tell_usage(value: Any, listener: GraphListener) -> None:
             listener.used(
                 message.id, _count(usage.get("input_tokens")), _count(usage.get("output_tokens")), _cost(usage.get("total_cost"))
             )
+
+
+def name_messages(value: Any) -> None:
+    """Gives ids to messages that have none, before they become part of the state: by its id a message is counted once."""
+    for message in _messages_in(value):
+        message.id = message.id or str(uuid4())
 
 
 def _messages_in(value: Any) -> Iterator[AIMessage]:

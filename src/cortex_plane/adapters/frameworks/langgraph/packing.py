@@ -42,27 +42,31 @@ class StrictSerializer(JsonPlusSerializer):
     def _check(self, kind: str, content: bytes) -> None:
         if kind not in KINDS:
             raise InvalidInput(f"State of a graph that is written as {kind!r:.40} is not read: it could run code.", field="state")
-        if kind == "msgpack":
-            _walked(content, self._look)
+        if kind == "msgpack" and (refused := self._refused(content)):
+            raise InvalidInput(
+                f"The state of a graph may hold {refused[0]} only if the annotations of the state name it. "
+                "Name it there, or keep plain data instead.",
+                field="state",
+            )
 
-    def _look(self, code: int, content: bytes) -> None:
-        """At one object inside the state; those inside of it are looked at on the way."""
-        inside = _walked(content, self._look)
-        if code in WITHOUT_TYPE:
-            return
-        module, name = str(inside[0]), str(inside[1])
-        allowed = self._allowed_msgpack_modules
-        if (module, name) in SAFE_MSGPACK_TYPES or (isinstance(allowed, set) and (module, name) in allowed):
-            return
-        raise InvalidInput(
-            f"The state of a graph may hold {module}.{name} only if the annotations of the state name it. "
-            "Name it there, or keep plain data instead.",
-            field="state",
-        )
+    def _refused(self, content: bytes) -> list[str]:
+        """Types of objects in the state that would not be read back, looked for without making any of them."""
+        refused: list[str] = []
 
+        def look(code: int, packed: bytes) -> None:
+            inside = unpacked(packed)
+            if code not in WITHOUT_TYPE and not self._is_allowed(str(inside[0]), str(inside[1])):
+                refused.append(f"{inside[0]}.{inside[1]}")
 
-def _walked(content: bytes, look: Any) -> Any:
-    return ormsgpack.unpackb(content, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS)
+        def unpacked(packed: bytes) -> Any:
+            return ormsgpack.unpackb(packed, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS)
+
+        unpacked(content)
+        return refused
+
+    def _is_allowed(self, module: str, name: str) -> bool:
+        named = self._allowed_msgpack_modules
+        return (module, name) in SAFE_MSGPACK_TYPES or (isinstance(named, set) and (module, name) in named)
 
 
 def types_in(graph: Any) -> set[type]:

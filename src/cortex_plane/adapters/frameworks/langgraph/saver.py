@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from cortex_plane.adapters.frameworks.langgraph.batching import Batcher
-from cortex_plane.adapters.frameworks.langgraph.messages import tell_usage
+from cortex_plane.adapters.frameworks.langgraph.messages import name_messages, tell_usage
 from cortex_plane.adapters.frameworks.langgraph.packing import StrictSerializer
 from cortex_plane.core.errors import CheckpointTooLarge, InvalidInput
 from cortex_plane.core.graphs import LAST_TEXT, GraphCheckpoint, GraphQuery, GraphWrite, NewGraphCheckpoint, Packed
@@ -76,6 +76,7 @@ class PlaneSaver(BaseCheckpointSaver[str]):
             raise InvalidInput("Writes belong to a checkpoint; the configuration names none.", field="checkpoint_id")
         new: dict[int, GraphWrite] = {}
         for place, (channel, value) in enumerate(writes):
+            name_messages(value)
             packed, special = self._pack(value, channel), WRITES_IDX_MAP.get(channel, place)
             new[special] = GraphWrite(thread_id, namespace, checkpoint_id, task_id, special, channel, task_path, packed)
             if self._thread is not None:
