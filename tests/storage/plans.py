@@ -16,7 +16,17 @@ from tests.contract.support import BOOM, Scene, run_ids
 
 FINISHED = 20_000
 WAITING = 3_000
-LARGE = ("job", "job_run", "job_history", "queue_entry", "job_blob", "job_event")
+LARGE = (
+    "job",
+    "job_run",
+    "job_history",
+    "queue_entry",
+    "job_blob",
+    "job_event",
+    "graph_checkpoint",
+    "graph_value",
+    "graph_write",
+)
 
 
 async def populate(scene: Scene) -> dict[str, Any]:
@@ -50,7 +60,7 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
     if dialect == "sqlite":
         ids, runs = json.dumps(ids), json.dumps(runs)
     page = {"before": NEWER_THAN_ALL, "queue": None, "limit": 50}
-    one = {"id": running[0].job_id}
+    one, thread = {"id": running[0].job_id}, running[0].job_id
     asked: dict[str, tuple[str, dict[str, Any]]] = {
         "get": ("jobs/get", one),
         "status": ("jobs/status", one),
@@ -72,6 +82,23 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "load": ("checkpoints/load", {"job_id": running[0].job_id}),
         "blobs": ("checkpoints/blobs", {"job_id": running[0].job_id, "digests": json.dumps([]) if dialect == "sqlite" else []}),
         "list live": ("checkpoints/live", {"after": running[0].job_id, "limit": 50}),
+        "graph": ("graphs/latest", {"thread_id": thread, "namespace": ""}),
+        "graph checkpoint": ("graphs/get", {"thread_id": thread, "namespace": "", "checkpoint_id": "1"}),
+        "graph page": (
+            "graphs/list",
+            {
+                "thread_id": thread,
+                "namespace": None,
+                "checkpoint_id": None,
+                "before_id": "z",
+                "before_namespace": "",
+                "filter": "{}",
+                "limit": 50,
+            },
+        ),
+        "graph values": ("graphs/values", {"thread_id": thread, "wanted": '[["","poem","1"]]'}),
+        "graph writes": ("graphs/writes", {"thread_id": thread, "wanted": '[["","1"]]'}),
+        "graph threads": ("graphs/threads", {"after": thread, "limit": 50}),
         "events": ("events/list", {"job_id": running[0].job_id, "after": 0, "limit": 50}),
     }
     for name, values in asked.values():
@@ -100,6 +127,12 @@ INDEXES = {
     "blobs": "job_blob_pkey",
     "list live": "job_pkey",
     "events": "job_event_of_job",
+    "graph": "graph_checkpoint_pkey",
+    "graph checkpoint": "graph_checkpoint_pkey",
+    "graph page": "graph_checkpoint_pkey",
+    "graph values": "graph_value_pkey",
+    "graph writes": "graph_write_pkey",
+    "graph threads": "graph_checkpoint_pkey",
 }
 
 

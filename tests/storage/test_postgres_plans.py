@@ -43,6 +43,12 @@ insert into cortex.job_history (job_id, revision, new_status, cause, created_at)
   union all select id, 1, 'PENDING', 'submit', created_at from cortex.job;
 insert into cortex.job_blob (job_id, sha256, content) select id, repeat('0', 64), '{{}}' from cortex.job;
 insert into cortex.job_event (job_id, run_id, at, kind, data) select id, id, created_at, 'log', '{{}}' from cortex.job;
+insert into cortex.graph_checkpoint (thread_id, namespace, checkpoint_id, run_id, kind, content, channels, metadata)
+  select id, '', '1', id, 'null', '', '{{"poem":"1"}}', '{{}}' from cortex.job;
+insert into cortex.graph_value (thread_id, namespace, channel, version, kind, content)
+  select id, '', 'poem', '1', 'null', '' from cortex.job;
+insert into cortex.graph_write (thread_id, namespace, checkpoint_id, task_id, place, channel, task_path, kind, content)
+  select id, '', '1', 'task', 0, 'poem', '', 'null', '' from cortex.job;
 set session_replication_role = default;
 """
 
