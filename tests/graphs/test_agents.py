@@ -129,6 +129,37 @@ async def test_a_graph_that_had_ended_when_its_worker_died_is_not_run_again(plan
     assert calls == ["only"]
 
 
+async def test_a_graph_whose_job_was_cancelled_keeps_nothing_more(plane: TestPlane) -> None:
+    calls: list[str] = []
+    store = await plane.store
+
+    async def cancelled(state: State) -> dict[str, Any]:
+        await store.jobs.cancel(job.id, None, None)
+        return {"lines": ["too late"]}
+
+    job = await plane.graph("graph", line_of(("first", cancelled), ("second", says("second", calls)))).submit(topic="x")
+    await plane.work()
+
+    found = await store.graphs.get(job.id, "")
+    assert found is not None
+    assert found.writes == []
+    assert calls == []
+    assert (await plane.get(job.id)).status == "CANCELLED"
+
+
+async def test_a_replay_of_a_graph_runs_none_of_its_nodes(plane: TestPlane) -> None:
+    people, calls = People(), ["before"]
+    people.answers["Sure?"] = Answer(True)
+    nodes = line_of(("ask", lambda state: {"lines": [str(interrupt("Sure?")["approved"])]}), ("last", says("last", calls)))
+    job = await plane.graph("graph", nodes, ask=people.ask).submit(topic="x")
+    await plane.work()
+
+    await plane.checkpoints.replay(job.id)
+
+    assert (await plane.get(job.id)).status == "COMPLETED"
+    assert calls == ["before", "last"]
+
+
 async def test_nodes_that_finish_are_told_as_events_also_inside_of_other_graphs(plane: TestPlane) -> None:
     agent = plane.graph("graph", line_of(("outer", line_of(("inner", says("inner")))), ("last", says("last"))))
     job = await agent.submit(topic="x")

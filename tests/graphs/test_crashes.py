@@ -72,6 +72,11 @@ class Scene:
             kept |= {WRITTEN[line] for line in sum(written, found.checkpoint["channel_values"].get("lines", []))}
         return kept
 
+    async def prompt_tokens(self, job_id: str) -> int:
+        blob = await self.plane.checkpoints.get(job_id)
+        tokens: int = blob["memory_context"]["token_usage"]["prompt_tokens"]
+        return tokens
+
     def done(self) -> Counter[str]:
         return Counter(lines(self.effects))
 
@@ -110,6 +115,7 @@ async def test_wherever_a_worker_is_killed_no_node_whose_result_is_kept_runs_aga
         again = {node for node, times in scene.done().items() if times > 1}
         assert set(scene.done()) == set(NODES)
         assert again == begun - kept
+        assert await scene.prompt_tokens(job.id) == 10 * scene.done()["plan"], "each call of the model is counted, and once"
         assert sorted(output["lines"]) == sorted(WRITTEN)
 
 
