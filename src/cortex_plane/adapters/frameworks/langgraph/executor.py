@@ -39,9 +39,8 @@ class LangGraphExecutor:
         state = await graph.aget_state(config)
         if state.created_at is None:
             return await self._advanced(graph, config, thread, dict(input))
-        if (
-            state.interrupts or not state.tasks
-        ):  # Not `next`: a task whose result is kept is no longer in it, but its step goes on.
+        # Not `next`: a task whose result is kept is no longer in it, though its step is not over.
+        if state.interrupts or not state.tasks:
             return self._reached(state)
         return await self._advanced(graph, config, thread, None)
 
