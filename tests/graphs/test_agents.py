@@ -148,16 +148,22 @@ async def test_a_graph_whose_job_was_cancelled_keeps_nothing_more(plane: TestPla
 
 
 async def test_a_replay_of_a_graph_runs_none_of_its_nodes(plane: TestPlane) -> None:
-    people, calls = People(), ["before"]
+    people = People()
+    calls: list[str] = []
     people.answers["Sure?"] = Answer(True)
-    nodes = line_of(("ask", lambda state: {"lines": [str(interrupt("Sure?")["approved"])]}), ("last", says("last", calls)))
+
+    def fails(state: State) -> dict[str, Any]:
+        calls.append("fails")
+        raise ValueError("not yet")
+
+    nodes = line_of(("ask", lambda state: {"lines": [str(interrupt("Sure?")["approved"])]}), ("fails", fails))
     job = await plane.graph("graph", nodes, ask=people.ask).submit(topic="x")
     await plane.work()
 
     await plane.checkpoints.replay(job.id)
 
-    assert (await plane.get(job.id)).status == "COMPLETED"
-    assert calls == ["before", "last"]
+    assert (await plane.get(job.id)).status == "RETRY"
+    assert calls == ["fails"]
 
 
 async def test_nodes_that_finish_are_told_as_events_also_inside_of_other_graphs(plane: TestPlane) -> None:
@@ -230,6 +236,9 @@ async def test_interrupts_of_one_step_of_inner_graphs_and_of_one_node_are_all_as
         f"{question} who was asked {question}" for question in ("left", "left again", "left again and again", "deep")
     )
     assert len({question.id for question in people.asked}) == 4
+    events = await (await plane.store).events.list(job.id, 0, 50)
+    told = [event.data["data"]["node"] for event in events if event.kind == "log"]
+    assert sorted(told) == ["left", "right", "right / deep"]
 
 
 async def test_a_question_that_comes_again_in_a_loop_is_another_question(plane: TestPlane) -> None:

@@ -27,7 +27,7 @@ class Batcher:
         await durable
 
     async def _send(self) -> None:
-        await asyncio.sleep(0)  # Tasks that end together write together.
+        """Begins in the next turn of the event loop: tasks that end together write together."""
         while self._waiting:
             batch, self._waiting = self._waiting, []
             futures = dict.fromkeys(future for _, future in batch)
