@@ -22,7 +22,18 @@ from tests.contract.support import BOOM, Scene, run_ids
 
 FINISHED = 20_000
 WAITING = 3_000
-LARGE = ("job", "job_run", "job_history", "queue_entry", "job_blob", "job_event", "approval_request")
+LARGE = (
+    "job",
+    "job_run",
+    "job_history",
+    "queue_entry",
+    "job_blob",
+    "job_event",
+    "approval_request",
+    "graph_checkpoint",
+    "graph_value",
+    "graph_write",
+)
 
 
 async def populate(scene: Scene) -> dict[str, Any]:
@@ -93,7 +104,7 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
     approvals = {"before": NEWER_THAN_ALL, "limit": 50}
     request = facts["request"]
     request_ids: Any = json.dumps([request.id]) if dialect == "sqlite" else [request.id]
-    one = {"id": running[0].job_id}
+    one, thread = {"id": running[0].job_id}, running[0].job_id
     asked: dict[str, tuple[str, dict[str, Any]]] = {
         "get": ("jobs/get", one),
         "status": ("jobs/status", one),
@@ -129,6 +140,23 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "list approvals of job": ("approvals/list_of_job", {"job_id": request.job_id, "open_only": True, **approvals}),
         "list approvals of tenant": ("approvals/list_of_tenant", {"tenant_id": request.tenant_id, **approvals}),
         "list approvals for user": ("approvals/list_for_user", {"user_id": facts["user"], "tenant_id": None, **approvals}),
+        "graph": ("graphs/latest", {"thread_id": thread, "namespace": ""}),
+        "graph checkpoint": ("graphs/get", {"thread_id": thread, "namespace": "", "checkpoint_id": "1"}),
+        "graph page": (
+            "graphs/list",
+            {
+                "thread_id": thread,
+                "namespace": None,
+                "checkpoint_id": None,
+                "before_id": "z",
+                "before_namespace": "",
+                "filter": "{}",
+                "limit": 50,
+            },
+        ),
+        "graph values": ("graphs/values", {"thread_id": thread, "wanted": '[["","poem","1"]]'}),
+        "graph writes": ("graphs/writes", {"thread_id": thread, "wanted": '[["","1"]]'}),
+        "graph threads": ("graphs/threads", {"after": thread, "limit": 50}),
         "events": ("events/list", {"job_id": running[0].job_id, "after": 0, "limit": 50}),
     }
     for name, values in asked.values():
@@ -169,6 +197,12 @@ INDEXES = {
     "list approvals of job": "idx_approval_request_job_id",
     "list approvals of tenant": "idx_approval_request_tenant",
     "list approvals for user": "idx_approval_request_open_to_all",
+    "graph": "graph_checkpoint_pkey",
+    "graph checkpoint": "graph_checkpoint_pkey",
+    "graph page": "graph_checkpoint_pkey",
+    "graph values": "graph_value_pkey",
+    "graph writes": "graph_write_pkey",
+    "graph threads": "graph_checkpoint_pkey",
 }
 
 

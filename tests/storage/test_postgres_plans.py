@@ -50,6 +50,12 @@ insert into cortex.approval_request
   select id, id, id, tenant_id, 'approval', lpad(position::text, 64, '0'), agent_id, position % 200 = 0, '{{}}', '{{}}',
     'Deploy', repeat('0', 64), 'approved', cortex.now(), 'approved', cortex.now(), 60, cortex.now()
   from cortex.job;
+insert into cortex.graph_checkpoint (thread_id, namespace, checkpoint_id, run_id, kind, content, channels, metadata)
+  select id, '', '1', id, 'null', '', '{{"poem":"1"}}', '{{}}' from cortex.job;
+insert into cortex.graph_value (thread_id, namespace, channel, version, kind, content)
+  select id, '', 'poem', '1', 'null', '' from cortex.job;
+insert into cortex.graph_write (thread_id, namespace, checkpoint_id, task_id, place, channel, task_path, kind, content)
+  select id, '', '1', 'task', 0, 'poem', '', 'null', '' from cortex.job;
 set session_replication_role = default;
 """
 
