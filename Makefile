@@ -79,6 +79,7 @@ deploy-check: setup
 lock:
 	@uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header -o requirements.lock
 	@uv pip compile --quiet pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header -o requirements-dev.lock
+	@uv pip compile --quiet --group build --universal --python-version 3.11 --generate-hashes --no-header -o requirements-build.lock
 	@uv pip compile --quiet --group docs --universal --python-version 3.11 --generate-hashes --no-header -o requirements-docs.lock
 	@uv pip compile --quiet --group bench --universal --python-version 3.11 --generate-hashes --no-header -o requirements-bench.lock
 
