@@ -21,7 +21,7 @@ def page() -> str:
 
 def _parts() -> Iterator[str]:
     yield "# Commands\n"
-    yield "Each prints this page's part about itself with `--help`. Errors go to stderr; `--json` prints one document on stdout.\n"
+    yield "Each prints its part of this page with `--help`. Errors go to stderr; `--json` prints one document on stdout.\n"
     yield "## Exit codes\n"
     yield table(["code", "meaning"], _exit_codes())
     seen: set[str] = set()

@@ -8,6 +8,9 @@ from cortex_plane.core.states import TRANSITIONS, JobStatus
 from docs.builder.markdown import literal, table
 
 WIDTH, HEIGHT = 190, 40
+SVG = '<svg viewBox="0 0 815 300" role="img" aria-label="The states of a job" xmlns="http://www.w3.org/2000/svg">'
+TIP = """<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+<path d="M0 0 L8 4 L0 8 z" fill="currentColor"/></marker></defs>"""
 
 # The middle of each state's box.
 PLACES = {
@@ -28,27 +31,16 @@ def state_diagram() -> str:
     rows = [
         (literal(before), literal(after), why) for before, reachable in TRANSITIONS.items() for after, why in reachable.items()
     ]
-    return "\n".join(
-        [
-            '<svg class="states" viewBox="0 0 815 300" role="img" aria-label="The states of a job" xmlns="http://www.w3.org/2000/svg">',
-            '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-            '<path d="M0 0 L8 4 L0 8 z" fill="currentColor"/></marker></defs>',
-            *arrows,
-            *boxes,
-            "</svg>",
-            "",
-            table(["from", "to", "when"], rows),
-        ]
-    )
+    return "\n".join([SVG, TIP, *arrows, *boxes, "</svg>", "", table(["from", "to", "when"], rows)])
 
 
 def _box(status: JobStatus) -> str:
     x, y = PLACES[status]
     weight = 2.5 if status.is_terminal else 1.2
     return (
-        f'<rect x="{x - WIDTH // 2}" y="{y - HEIGHT // 2}" width="{WIDTH}" height="{HEIGHT}" rx="8" fill="none" stroke="currentColor" '
-        f'stroke-width="{weight}"/><text x="{x}" y="{y + 4}" text-anchor="middle" font-size="12" fill="currentColor">'
-        f"{escape(status)}</text>"
+        f'<rect x="{x - WIDTH // 2}" y="{y - HEIGHT // 2}" width="{WIDTH}" height="{HEIGHT}" rx="8" fill="none" '
+        f'stroke="currentColor" stroke-width="{weight}"/>'
+        f'<text x="{x}" y="{y + 4}" text-anchor="middle" font-size="12" fill="currentColor">{escape(status)}</text>'
     )
 
 

@@ -21,8 +21,8 @@ def page() -> str:
     heads = ["error", "meaning", "exit code", *(["HTTP"] if http_api.is_there() else [])]
     return (
         "# Errors\n\n"
-        "One family: catch `CortexError`, or the branch that you mean. An error says what happened, to what, and what to do next; bad input "
-        "names its field and changes nothing. The dots show of which error above it is a kind.\n\n"
+        "One family: catch `CortexError`, or the branch that you mean. An error says what happened, to what, and what to do "
+        "next; bad input names its field and changes nothing. The dots show of which error above it is a kind.\n\n"
         + table(heads, [_row(kind, depth) for kind, depth in _family(CortexError)])
     )
 
@@ -75,7 +75,9 @@ def _said(kind: type[CortexError]) -> str:
 
 def _assigned(tree: ast.AST, node: ast.expr) -> ast.expr:
     """What a name was first given, where the message was put together before."""
-    values = [one.value for one in ast.walk(tree) if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == ast.unparse(node)]
+    values = [
+        one.value for one in ast.walk(tree) if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == ast.unparse(node)
+    ]
     return values[0] if values else node
 
 

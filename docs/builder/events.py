@@ -34,7 +34,7 @@ def page() -> str:
         [
             "# Events, causes and audit actions\n",
             "## What a job tells\n",
-            "`cortex jobs watch ID --json` prints one of these in each line. Each has `type`, `position` (where to go on from) and `at`.\n",
+            "`cortex jobs watch ID --json` prints one in each line, with `type`, `position` (where to go on from) and `at`.\n",
             table(["type", "tells", "fields"], [_event(kind) for kind in get_args(News)]),
             "## What webhooks tell\n",
             "Endpoints ask for these one by one, for `job.*`, or for all with `*`.\n",

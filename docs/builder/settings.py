@@ -7,6 +7,16 @@ from dataclasses import fields
 from cortex_plane.settings import DESCRIPTIONS, FILE, OTHERS, PREFIX, Settings
 from docs.builder.markdown import literal, table
 
+INTRODUCTION = f"""# Settings
+
+A setting comes from `{FILE}` in the current folder, then from the environment, then from an argument; the later wins. All are
+checked at the start, and all problems are reported together. A variable that begins with `{PREFIX}` and is not known is a
+problem too, so that a typing error is not silently ignored.
+"""
+AFTERWARDS = """`cortex doctor` lists them with the value that each has here, and where it comes from.
+
+Not settings, though of the family:"""
+
 
 def page() -> str:
     rows = [
@@ -14,14 +24,7 @@ def page() -> str:
         for field in fields(Settings)
     ]
     others = ", ".join(literal(name) for name in sorted(OTHERS))
-    return (
-        "# Settings\n\n"
-        f"A setting comes from `{FILE}` in the current folder, then from the environment, then from an argument; the later wins. All are "
-        "checked at the start, and all problems are reported together. A variable that begins with "
-        f"`{PREFIX}` and is not known is a problem too, so that a typing error is not silently ignored.\n\n"
-        + table(["setting", "variable", "default", "meaning"], rows)
-        + f"\n`cortex doctor` lists them with the value that each has here, and where it comes from.\n\nNot settings, though of the family: {others}.\n"
-    )
+    return "\n".join([INTRODUCTION, table(["setting", "variable", "default", "meaning"], rows), f"{AFTERWARDS} {others}.", ""])
 
 
 def _default(value: object) -> str:

@@ -1,8 +1,8 @@
 """Gathers the pages of the site in one folder: docs/, what stands at the root, and the reference that the code writes.
 
-  docs/**/*.md ─┐
-  *.md at root ─┼─▶ FOLDER/pages ─▶ zensical ─▶ FOLDER/site
-  the code ─────┘   FOLDER/mkdocs.yml (ours, without entries for pages that do not exist)
+docs/**/*.md ─┐
+*.md at root ─┼─▶ FOLDER/pages ─▶ zensical ─▶ FOLDER/site
+the code ─────┘   FOLDER/mkdocs.yml (ours, without entries for pages that do not exist)
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def stage(folder: Path) -> dict[str, str]:
         target = folder / "pages" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
+    shutil.copytree(ROOT / "docs" / "assets", folder / "pages" / "assets")
     (folder / "mkdocs.yml").write_text(yaml.safe_dump(configuration(pages), sort_keys=False, allow_unicode=True))
     return pages
 
@@ -95,7 +96,12 @@ def _those_that_exist(entries: list[Any], pages: Mapping[str, str]) -> Iterator[
 
 def _decisions() -> str:
     """A list of the pages in docs/decisions, by number, so that a new one needs nothing else."""
-    lines = ["# Decisions", "", "What was hard to decide, or would be hard to undo: the context, the choice, and what it cost.", ""]
+    lines = [
+        "# Decisions",
+        "",
+        "What was hard to decide, or would be hard to undo: the context, the choice, and what it cost.",
+        "",
+    ]
     for path in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")):
         title = path.read_text().partition("\n")[0].removeprefix("# ")
         lines.append(f"- [{title.replace('. ', ' · ', 1)}]({path.name})")

@@ -15,6 +15,13 @@ ADDED = re.compile(r"alter table cortex\.(\w+)\s+add column (.*?);", re.DOTALL)
 COLUMN = re.compile(r"\s*(\w+) ([\w.]+(?:\[\])?)")
 ADD_JOB = re.compile(r"create (?:or replace )?function cortex\.add_job\((.*?)\)\s*returns (\w+)", re.DOTALL)
 
+INTRODUCTION = """# Tables
+
+On PostgreSQL everything is in the schema `cortex`; on SQLite the same tables and columns have no prefix, ids are text, instants
+are whole microseconds since 1970, and JSON is text. Read them as you like. Change the state of a job only through the plane or
+`cortex.add_job`: the database refuses what the state machine does not allow, and writes history, runs and queue entries itself.
+"""
+
 
 class Schema(NamedTuple):
     tables: dict[str, str]
@@ -27,10 +34,7 @@ class Schema(NamedTuple):
 def page() -> str:
     schema = read_schema()
     parts = [
-        "# Tables\n",
-        "On PostgreSQL everything is in the schema `cortex`; on SQLite the same tables and columns have no prefix, ids are text, instants "
-        "are whole microseconds since 1970, and JSON is text. Read them as you like. Change the state of a job only through the plane or "
-        "`cortex.add_job`: the database refuses what the state machine does not allow, and writes history, runs and queue entries itself.\n",
+        INTRODUCTION,
         "## Submitting from SQL\n",
         f"{schema.functions['add_job']}\n",
         code(schema.add_job, "sql"),
@@ -39,7 +43,8 @@ def page() -> str:
     ]
     for name in sorted(schema.tables):
         rows = [
-            (literal(column), literal(schema.types.get((name, column), "")), text) for column, text in schema.columns[name].items()
+            (literal(column), literal(schema.types.get((name, column), "")), text)
+            for column, text in schema.columns[name].items()
         ]
         parts += [f"## {name}\n", f"{schema.tables[name]}\n", table(["column", "type", "what it is"], rows)]
     return "\n".join(parts)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import kubernetes_validate
+import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from tests.deploy.files import KUBERNETES, Document, manifest, manifests, pods, wrong_command, wrong_settings
 from tests.deploy.keda import SCHEMAS as OF_KEDA

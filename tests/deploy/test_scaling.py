@@ -1,4 +1,4 @@
-"""What the autoscaler asks the database: it is run here, on PostgreSQL, by a user who may read three tables and nothing else."""
+"""What the autoscaler asks the database: asked here, on PostgreSQL, also by a user who may read three tables and no more."""
 
 from __future__ import annotations
 
