@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 
-from jsonschema import Draft7Validator  # type: ignore[import-untyped]
+from jsonschema.validators import validator_for  # type: ignore[import-untyped]
 
 from cortex_plane.settings import Settings
 from tests.deploy.files import DEPLOY, ROOT, compose, wrong_command, wrong_settings
@@ -16,7 +16,7 @@ OURS = ("migrate", "api", "worker")
 def test_it_fits_the_published_schema() -> None:
     schema = json.loads((files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json").read_text())
 
-    found = Draft7Validator(schema).iter_errors(compose())
+    found = validator_for(schema)(schema).iter_errors(compose())
     problems = [f"{'.'.join(map(str, error.path))}: {error.message}" for error in found]
 
     assert problems == []
