@@ -21,8 +21,14 @@ class Fence(NamedTuple):
 
     @property
     def is_whole_program(self) -> bool:
-        """It makes its own plane, or says under which name it is to be saved."""
-        return self.language == "python" and ("plane = Plane()" in self.text or self.text.startswith("# "))
+        """It makes its own plane, or says under which name it is to be saved; and Python takes it, so nothing is awaited outside."""
+        if self.language != "python" or not ("plane = Plane()" in self.text or self.text.startswith("# ")):
+            return False
+        try:
+            compile(self.text, str(self), "exec")
+        except SyntaxError:
+            return False
+        return True
 
 
 def documents() -> list[Path]:
