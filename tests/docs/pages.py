@@ -21,7 +21,7 @@ class Fence(NamedTuple):
 
     @property
     def is_whole_program(self) -> bool:
-        """It makes its own plane, or says under which name it is to be saved; and Python takes it, so nothing is awaited outside."""
+        """It makes its own plane, or says under which name to save it; and it awaits nothing outside of functions."""
         if self.language != "python" or not ("plane = Plane()" in self.text or self.text.startswith("# ")):
             return False
         try:
