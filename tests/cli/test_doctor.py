@@ -40,7 +40,7 @@ Settings
   checkpoint_limit_bytes  1048576  default
   files  .cortex  default
   http_host  127.0.0.1  default
-  http_port  8080  default
+  http_port  8700  default
   http_hosts  default
   http_secure  False  default
   http_body_limit_bytes  4194304  default
