@@ -1,0 +1,159 @@
+"""When a schedule's slots are due, and what becomes of those that nobody started in time. Pure: rule, slot and time go in.
+
+Slots stand in a chain, one job at a time. The job of a slot asks `verdict` whether the slot still runs, and `advance`
+where the chain goes on and which slots it leaves out:
+
+  a slot begins      verdict: late beyond the grace, or newer ones are due  ──▶ skipped, missed
+  the chain goes on  under forbid when the slot has ended, else when it begins
+                     what fell due before the slot began is missed: the `missed` rule says which of it runs
+                     what fell due while it ran is skipped: overlap
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from cortex_plane.core.cron import CronRule, jitter, kind, next_slot, parse, previous_slot, time_zone, zone_data_version
+from cortex_plane.core.schedules import Schedule, ScheduleTerms, SkipReason
+
+MISSED_AFTER = timedelta(minutes=5)
+"""Under `skip` a slot that could not begin for so long is missed. A worker that restarts does not lose one."""
+MOST_RECORDED = 1000
+"""Of a long gap, no more slots than these are written down as skipped."""
+MOMENT = timedelta(microseconds=1)
+
+
+class Skipped(NamedTuple):
+    slot: datetime
+    reason: SkipReason
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Where the chain goes on: None when the schedule has no further slot."""
+
+    next: datetime | None
+    skipped: tuple[Skipped, ...] = ()
+
+
+def verdict(schedule: Schedule, slot: datetime, now: datetime) -> SkipReason | None:
+    """Whether a slot that is about to begin is left out."""
+    match schedule.terms.missed:
+        case "skip":
+            return "missed" if now - due_at(schedule, slot) > MISSED_AFTER else None
+        case "latest":
+            return "missed" if any(_due_after(schedule, slot, now)) else None
+        case "all":
+            later = sum(1 for _ in islice(_due_after(schedule, slot, now), schedule.terms.most_missed))
+            return "missed" if later >= schedule.terms.most_missed else None
+
+
+def advance(schedule: Schedule, slot: datetime, began_at: datetime, now: datetime) -> Advance:
+    """From a slot that began (or was left out) at `began_at` to the next one, as things stand now."""
+    due = list(islice(_due_after(schedule, slot, now), MOST_RECORDED))
+    missed = [one for one in due if due_at(schedule, one) <= began_at]
+    caught_up = _to_catch_up(schedule, slot, began_at) if missed else []
+    if caught_up:
+        return Advance(caught_up[0], tuple(Skipped(one, "missed") for one in missed if one < caught_up[0]))
+    skipped = tuple(Skipped(one, "missed" if one in missed else "overlap") for one in due)
+    return Advance(_first_not_due(schedule, slot, now), skipped)
+
+
+def first_slot(terms: ScheduleTerms, after: datetime) -> datetime | None:
+    """The first slot after an instant, within the schedule's start and end."""
+    rule, zone = _timeline(terms.cron, terms.timezone)
+    if terms.starts_at is not None and terms.starts_at > after:
+        after = terms.starts_at - MOMENT
+    found = next_slot(rule, zone, after)
+    return None if found is None or (terms.ends_at is not None and found >= terms.ends_at) else found
+
+
+def recomputed(schedule: Schedule, last: datetime | None, last_local: str | None, now: datetime) -> datetime | None:
+    """The next slot by a changed rule, zone or time-zone data. A time of day that has run does not come again because the
+    zone's clocks were decreed to show it at another instant."""
+    found = first_slot(schedule.terms, now if last is None else max(now, last))
+    fixed = kind(_timeline(schedule.terms.cron, schedule.terms.timezone)[0]) == "fixed"
+    while found is not None and fixed and last_local is not None and local_time(schedule.terms, found) == last_local:
+        found = first_slot(schedule.terms, found)
+    return found
+
+
+def standing_at(schedule: Schedule, slot: datetime | None) -> Schedule:
+    """The schedule with its chain at this slot."""
+    return replace(schedule, next_run_at=slot, zone_data=zone_data_version())
+
+
+def coming(terms: ScheduleTerms, after: datetime, count: int) -> list[datetime]:
+    return list(islice(_slots_after(terms, after), count))
+
+
+def due_at(schedule: Schedule, slot: datetime) -> datetime:
+    """When a slot's job may begin: its own time, and what spreads schedules that are due together."""
+    if not schedule.terms.jitter_seconds:
+        return slot
+    return slot + timedelta(seconds=jitter(schedule.id, slot, schedule.terms.jitter_seconds))
+
+
+def local_time(terms: ScheduleTerms, slot: datetime) -> str:
+    """What the clocks of the zone show; with their offset where a rule follows real time and an hour may come twice."""
+    rule, zone = _timeline(terms.cron, terms.timezone)
+    shown = slot.astimezone(zone)
+    return (shown.replace(tzinfo=None) if kind(rule) == "fixed" else shown).isoformat()
+
+
+def _to_catch_up(schedule: Schedule, slot: datetime, began_at: datetime) -> list[datetime]:
+    """Of what fell due before the slot began: what the `missed` rule still wants to run, oldest first."""
+    terms = schedule.terms
+    wanted = {"skip": 0, "latest": 1, "all": terms.most_missed}[terms.missed]
+    newest = islice(_due_before(schedule, began_at, slot), wanted)
+    return sorted(newest)
+
+
+def _due_after(schedule: Schedule, slot: datetime, now: datetime) -> Iterator[datetime]:
+    for found in _slots_after(schedule.terms, slot):
+        if found > now:
+            return
+        if due_at(schedule, found) <= now:
+            yield found
+
+
+def _due_before(schedule: Schedule, now: datetime, slot: datetime) -> Iterator[datetime]:
+    """Newest first, down to the slot itself, which is not among them."""
+    rule, zone = _timeline(schedule.terms.cron, schedule.terms.timezone)
+    ends_at = schedule.terms.ends_at
+    found = previous_slot(rule, zone, now + MOMENT if ends_at is None else min(now + MOMENT, ends_at))
+    while found is not None and found > slot:
+        if due_at(schedule, found) <= now:
+            yield found
+        found = previous_slot(rule, zone, found)
+
+
+def _first_not_due(schedule: Schedule, slot: datetime, now: datetime) -> datetime | None:
+    spread = timedelta(seconds=schedule.terms.jitter_seconds)
+    for found in _slots_after(schedule.terms, max(slot, now - spread)):
+        if due_at(schedule, found) > now:
+            return found
+    return None
+
+
+def _slots_after(terms: ScheduleTerms, after: datetime) -> Iterator[datetime]:
+    found = first_slot(terms, after)
+    while found is not None:
+        yield found
+        found = first_slot(terms, found)
+
+
+@lru_cache(maxsize=4096)
+def _timeline(cron: str, timezone: str) -> tuple[CronRule, ZoneInfo]:
+    return parse(cron), time_zone(timezone)
+
+
+def utc(moment: datetime) -> datetime:
+    """A datetime without a zone is taken to be in UTC."""
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
