@@ -111,7 +111,8 @@ class KeyReused(Conflict):
 
     def __init__(self, idempotency_key: str) -> None:
         super().__init__(
-            f"The idempotency key {idempotency_key!r:.120} was used for another request. Send the same request again, or use a new key."
+            f"The idempotency key {idempotency_key!r:.120} was used for another request. "
+            "Send the same request again, or use a new key."
         )
         self.idempotency_key = idempotency_key
 

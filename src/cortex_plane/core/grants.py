@@ -85,7 +85,9 @@ def problem_with(grant: Grant, now: datetime, graph_id: str) -> GrantRefused | N
     if grant.revoked_at is not None:
         return GrantRefused(grant.id, "grant_revoked", f"Grant {grant.id} was revoked. {_NEW_GRANT}")
     if grant.expires_at is not None and grant.expires_at <= now:
-        return GrantRefused(grant.id, "grant_expired", f"Grant {grant.id} expired at {grant.expires_at.isoformat()}. {_NEW_GRANT}")
+        return GrantRefused(
+            grant.id, "grant_expired", f"Grant {grant.id} expired at {grant.expires_at.isoformat()}. {_NEW_GRANT}"
+        )
     if grant.max_uses is not None and grant.uses >= grant.max_uses:
         return GrantRefused(grant.id, "grant_used_up", f"Grant {grant.id} was good for {grant.max_uses} runs. {_NEW_GRANT}")
     return scope_problem(grant, graph_id)
@@ -139,7 +141,13 @@ def check_target(graph_id: str) -> str:
 def _checked(scope: str) -> str:
     text = scope.strip() if isinstance(scope, str) else ""
     rest = text.removeprefix(GRAPHS) if text.startswith(GRAPHS) else text.removeprefix(AGENTS)
-    if not text.startswith((GRAPHS, AGENTS)) or not rest or "*" in rest[:-1] or len(text) > LONGEST_SCOPE or not text.isprintable():
+    if (
+        not text.startswith((GRAPHS, AGENTS))
+        or not rest
+        or "*" in rest[:-1]
+        or len(text) > LONGEST_SCOPE
+        or not text.isprintable()
+    ):
         raise InvalidInput(f"{scope!r:.80} is not a scope. Write {_EXAMPLES}; a * only at the end.", field="scopes")
     return text
 

@@ -28,7 +28,7 @@ MissedRule = Literal["skip", "latest", "all"]
 OverlapRule = Literal["forbid", "allow", "replace"]
 """What becomes of a slot that falls due while an earlier one runs: it is skipped, runs beside it, or takes its place."""
 SlotStatus = Literal["pending", "running", "success", "error", "skipped"]
-SlotTrigger = Literal["cron", "manual", "backfill"]
+SlotOrigin = Literal["cron", "manual", "backfill"]
 SkipReason = Literal["missed", "overlap", "gate_closed"]
 Source = Literal["operator", "code"]
 
@@ -90,7 +90,7 @@ class Slot:
     schedule_id: ScheduleId
     scheduled_for: datetime
     local_time: str
-    trigger: SlotTrigger
+    origin: SlotOrigin
     status: SlotStatus
     reason: str | None = None
     error_code: str | None = None

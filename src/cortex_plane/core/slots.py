@@ -16,11 +16,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from cortex_plane.core.cron import CronRule, jitter, kind, next_slot, parse, previous_slot, time_zone, zone_data_version
-from cortex_plane.core.schedules import Schedule, ScheduleTerms, SkipReason
+from cortex_plane.core.jobs import JobId
+from cortex_plane.core.schedules import Schedule, ScheduleTerms, SkipReason, Slot, SlotOrigin, slot_id
+from cortex_plane.core.traces import trace_from
 
 MISSED_AFTER = timedelta(minutes=5)
 """Under `skip` a slot that could not begin for so long is missed. A worker that restarts does not lose one."""
@@ -40,6 +42,60 @@ class Advance:
 
     next: datetime | None
     skipped: tuple[Skipped, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a slot finds when its job comes to begin it."""
+
+    origin: SlotOrigin
+    others_run: bool
+    gate_closed: bool
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What became of a slot that was to begin.
+
+    run        it is running, now or since an earlier look; `replaced` are the slots whose place it took
+    ended      it has ended, now or before
+    wait       not yet: somebody else runs, or the gate is closed
+    superseded the schedule has moved on, or is gone: there is nothing to do
+    """
+
+    what: Literal["run", "ended", "wait", "superseded"]
+    schedule: Schedule | None = None
+    slot: Slot | None = None
+    replaced: tuple[Slot, ...] = ()
+
+
+def how_to_begin(schedule: Schedule, slot: datetime, found: Circumstances) -> Literal["run", "wait"] | SkipReason:
+    """A slot that somebody asked for waits for its turn; one of the rule's own that cannot begin in time is left out."""
+    forbidden = found.others_run and schedule.terms.overlap == "forbid"
+    if found.origin != "cron":
+        return "wait" if found.gate_closed or forbidden else "run"
+    if found.gate_closed:
+        return "gate_closed" if schedule.terms.missed == "skip" else "wait"
+    return verdict(schedule, slot, found.now) or ("overlap" if forbidden else "run")
+
+
+def new_slot(
+    schedule: Schedule, at: datetime, origin: SlotOrigin, *, reason: SkipReason | None = None, job_id: str | None = None
+) -> Slot:
+    """To be written down: left out if there is a reason, otherwise pending."""
+    identity = slot_id(schedule.id, at)
+    return Slot(
+        id=identity,
+        schedule_id=schedule.id,
+        scheduled_for=at,
+        local_time=local_time(schedule.terms, at),
+        origin=origin,
+        status="pending" if reason is None else "skipped",
+        reason=reason,
+        job_id=None if job_id is None else JobId(job_id),
+        trace_id=trace_from(identity),
+    )
 
 
 def verdict(schedule: Schedule, slot: datetime, now: datetime) -> SkipReason | None:

@@ -28,7 +28,7 @@ class ExecutionService(Protocol):
         graph_id: str,
         idempotency_key: str,
         grant_id: str,
-        input: Mapping[str, Any],
+        input: Mapping[str, Any],  # noqa: A002 - the word of the API
         service_name: str,
         traceparent: str | None = None,
     ) -> Started:

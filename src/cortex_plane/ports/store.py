@@ -37,6 +37,9 @@ from cortex_plane.core.webhooks import DeadLetter, Endpoint, EndpointId, NewEndp
 from cortex_plane.core.why import Standing
 from cortex_plane.core.workers import NewWorker, WorkerRecord
 from cortex_plane.ports.clock import NewId
+from cortex_plane.ports.grants import Billing, Grants, Requests
+from cortex_plane.ports.schedules import Schedules, Slots
+from cortex_plane.ports.schema import Schema
 from cortex_plane.ports.signals import Signals
 
 
@@ -333,22 +336,6 @@ class Groups(Protocol):
         """Cancels every member that has not ended; returns how many. None when there is no such group."""
 
 
-class Schema(Protocol):
-    async def status(self) -> SchemaStatus: ...
-
-    async def upgrade(self) -> list[str]:
-        """Applies what is missing; returns the names. Any number of processes may do so at once."""
-
-
-class SchemaStatus(Protocol):
-    @property
-    def current(self) -> int: ...
-    @property
-    def latest(self) -> int: ...
-    @property
-    def pending(self) -> Sequence[str]: ...
-
-
 class Store(Protocol):
     """Opening creates the schema in an empty database; an older one is migrated or refused as the store documents."""
 
@@ -386,6 +373,16 @@ class Store(Protocol):
     def templates(self) -> Templates: ...
     @property
     def groups(self) -> Groups: ...
+    @property
+    def grants(self) -> Grants: ...
+    @property
+    def requests(self) -> Requests: ...
+    @property
+    def billing(self) -> Billing: ...
+    @property
+    def schedules(self) -> Schedules: ...
+    @property
+    def slots(self) -> Slots: ...
     @property
     def schema(self) -> Schema: ...
     @property
