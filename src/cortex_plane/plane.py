@@ -20,6 +20,7 @@ from cortex_plane.core.errors import InvalidInput, did_you_mean
 from cortex_plane.core.jobs import DEFAULT_QUEUE, INTERNAL_PREFIX, AgentId, HistoryEntry, Job, JobId, JobSummary, Run
 from cortex_plane.core.states import JobStatus
 from cortex_plane.costs import Costs
+from cortex_plane.grants import Billing, Grants
 from cortex_plane.groups import Groups
 from cortex_plane.handles import JobHandle
 from cortex_plane.operations.await_result import await_result
@@ -39,12 +40,13 @@ from cortex_plane.runtime.context import Context
 from cortex_plane.runtime.durable.recorder import Fault, Sizes
 from cortex_plane.runtime.lending import Lender, Terms
 from cortex_plane.runtime.worker import Worker, WorkerOptions
+from cortex_plane.schedules import Schedules
 from cortex_plane.settings import Settings, load_settings
 from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
 from cortex_plane.templates import Templates
 from cortex_plane.webhooks import Webhooks
-from cortex_plane.wiring import http_client, open_store
+from cortex_plane.wiring import execution_service, http_client, open_store
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -75,6 +77,9 @@ class Plane(Steering):
         self.costs = Costs(self)
         self.checkpoints = CheckpointsOfPlane(self)
         self.retention = Retention(self)
+        self.grants = Grants(self)
+        self.billing = Billing(self)
+        self.schedules = Schedules(self)
         self._ids, self._chance = ids, chance
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, Opened] = WeakKeyDictionary()
         self._workers: list[Worker] = []
@@ -284,7 +289,9 @@ class Opened:
         self._registered: set[str] = set()
         self.store = open_store(plane.settings.database_url, plane.clock, plane._ids)
         self.directory = Directory(self.store)
-        self.built_in = built_in_agents(self.store, plane._ids, plane.clock, http_client())
+        http = http_client()
+        self.execution = execution_service(plane.settings, self.store, self.directory, plane.clock, plane._ids, http)
+        self.built_in = built_in_agents(self.store, self.directory, plane._ids, plane.clock, http, self.execution)
 
     async def ready(self) -> None:
         if self._is_open and self._registered.issuperset(self._plane.agents):

@@ -130,13 +130,14 @@ def first_slot(terms: ScheduleTerms, after: datetime) -> datetime | None:
     return None if found is None or (terms.ends_at is not None and found >= terms.ends_at) else found
 
 
-def recomputed(schedule: Schedule, last: datetime | None, last_local: str | None, now: datetime) -> datetime | None:
+def recomputed(schedule: Schedule, last: Slot | None, now: datetime) -> datetime | None:
     """The next slot by a changed rule, zone or time-zone data. A time of day that has run does not come again because the
     zone's clocks were decreed to show it at another instant."""
-    found = first_slot(schedule.terms, now if last is None else max(now, last))
-    fixed = kind(_timeline(schedule.terms.cron, schedule.terms.timezone)[0]) == "fixed"
-    while found is not None and fixed and last_local is not None and local_time(schedule.terms, found) == last_local:
-        found = first_slot(schedule.terms, found)
+    terms = schedule.terms
+    found = first_slot(terms, now if last is None else max(now, last.scheduled_for))
+    fixed = kind(_timeline(terms.cron, terms.timezone)[0]) == "fixed"
+    while found is not None and fixed and last is not None and local_time(terms, found) == last.local_time:
+        found = first_slot(terms, found)
     return found
 
 

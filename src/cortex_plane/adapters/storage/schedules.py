@@ -145,7 +145,7 @@ def _mend(schedule_id: ScheduleId, zone_data: str, make_job: MakeJob) -> Script[
         return False
     last = yield from last_slot(schedule_id)
     due = at is not None and at <= now
-    after = standing_at(schedule, at if due else recomputed(schedule, *_past(last), now))
+    after = standing_at(schedule, at if due else recomputed(schedule, last, now))
     yield from put(schedule, after, make_job)
     return True
 
@@ -172,10 +172,6 @@ def _go_on(schedule: Schedule, at: datetime, now: datetime, make_job: MakeJob) -
 def last_slot(schedule_id: ScheduleId) -> Script[Slot | None]:
     found = yield from ask("slots/last_begun", schedule_id=schedule_id)
     return slot_from(found[0]) if found else None
-
-
-def _past(last: Slot | None) -> tuple[datetime | None, str | None]:
-    return (None, None) if last is None else (last.scheduled_for, last.local_time)
 
 
 LOST = "The job that looked after this slot ended before its run did. To see why: cortex jobs list --agent cortex.slot"
