@@ -17,7 +17,17 @@ from cortex_plane.auditing import Auditing
 from cortex_plane.checkpoints import CheckpointsOfPlane
 from cortex_plane.core.agents import AgentRecord
 from cortex_plane.core.errors import InvalidInput, did_you_mean
-from cortex_plane.core.jobs import DEFAULT_QUEUE, INTERNAL_PREFIX, AgentId, HistoryEntry, Job, JobId, JobSummary, Run
+from cortex_plane.core.jobs import (
+    DEFAULT_QUEUE,
+    DEFAULT_TENANT,
+    INTERNAL_PREFIX,
+    AgentId,
+    HistoryEntry,
+    Job,
+    JobId,
+    JobSummary,
+    Run,
+)
 from cortex_plane.core.states import JobStatus
 from cortex_plane.costs import Costs
 from cortex_plane.grants import Billing, Grants
@@ -40,7 +50,7 @@ from cortex_plane.runtime.context import Context
 from cortex_plane.runtime.durable.recorder import Fault, Sizes
 from cortex_plane.runtime.lending import Lender, Terms
 from cortex_plane.runtime.worker import Worker, WorkerOptions
-from cortex_plane.schedules import Schedules
+from cortex_plane.schedules import Decorated, Schedules, TermsOptions
 from cortex_plane.settings import Settings, load_settings
 from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
@@ -119,6 +129,14 @@ class Plane(Steering):
             raise InvalidInput(f'There are two agents named "{code.job_type}". Rename one of them.', field="name")
         self.agents[code.job_type] = code
         return Agent(self, code)
+
+    def schedule(
+        self, cron: str, *, name: str | None = None, tenant: str = DEFAULT_TENANT, **terms: Unpack[TermsOptions]
+    ) -> Callable[[Decorated], Decorated]:
+        """Runs an agent by a cron rule, above or below `@plane.agent`: `@plane.schedule("0 9 * * mon-fri",
+        timezone="Europe/Berlin")`. Under the agent's name, unless another is given. A worker that starts adds it, changes it,
+        and pauses it when the code declares it no more; what an operator has paused stays paused."""
+        return self.schedules.declare(cron, name=name, tenant=tenant, **terms)
 
     # -- submitting ------------------------------------------------------------------------------
 
@@ -217,6 +235,7 @@ class Plane(Steering):
         opened = await self._open_here()
         options = self._worker_options(queues, concurrency, name)
         await opened.register(opened.built_in)
+        await self.schedules.keep_declared()
         agents = {**self.agents, **opened.built_in}
         lender = Lender(opened.store, opened.directory, self.clock, self._ids, self._chance, self._terms())
         worker = Worker(opened.store, agents, options, self.clock, self._ids, self._chance, lender)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
+from cortex_plane.agents import Agent
+from cortex_plane.core.cron import parse, time_zone
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.instants import as_datetime
 from cortex_plane.core.jobs import DEFAULT_TENANT
@@ -15,6 +17,7 @@ from cortex_plane.core.slots import coming
 from cortex_plane.operations.add_schedule import ScheduleWish, add_schedule
 from cortex_plane.operations.ask_for_slots import backfill_schedule, trigger_schedule
 from cortex_plane.operations.change_schedule import change_schedule
+from cortex_plane.operations.declare_schedules import DeclaredSchedule, declare_schedules
 from cortex_plane.operations.find_schedule import find_schedule
 from cortex_plane.operations.remove_schedule import remove_schedule
 from cortex_plane.operations.switch_schedule import pause_schedule, resume_schedule
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from cortex_plane.plane import Plane
 
 MOST_COMING = 1_000
+Decorated = TypeVar("Decorated")
 
 
 class TermsOptions(TypedDict, total=False):
@@ -39,11 +43,52 @@ class TermsOptions(TypedDict, total=False):
     pause_after_failures: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A schedule in code. What it stands over is an agent, or a function that is made one."""
+
+    over: Any
+    cron: str
+    name: str | None
+    tenant: str
+    options: TermsOptions
+
+
 class Schedules:
     """Cron rules and what runs by them. A schedule is named by its name or its id."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
+        self._declared: list[Declaration] = []
+
+    def declare(
+        self, cron: str, *, name: str | None = None, tenant: str = DEFAULT_TENANT, **terms: Unpack[TermsOptions]
+    ) -> Callable[[Decorated], Decorated]:
+        """See `plane.schedule`."""
+        parse(cron)
+        time_zone(terms.get("timezone", "UTC"))
+        terms_of("agent:checked", cron, terms)
+
+        def remember(over: Decorated) -> Decorated:
+            self._declared.append(Declaration(over, cron, name, tenant, terms))
+            return over
+
+        return remember
+
+    async def keep_declared(self) -> None:
+        """Makes the stored schedules what this program's code declares. Workers do so when they start."""
+        opened, plane = await self._plane._open_here(), self._plane
+        declared = [self._resolved(one) for one in self._declared]
+        await declare_schedules(opened.store, opened.directory, plane.clock, plane._ids, declared, plane.agents)
+
+    def _resolved(self, one: Declaration) -> DeclaredSchedule:
+        agents = self._plane.agents
+        agent = getattr(one.over, "name", None) if isinstance(one.over, Agent) else None
+        agent = agent or next((name for name, code in agents.items() if code.handler is one.over), None)
+        if agent is None:
+            said = getattr(one.over, "__name__", repr(one.over))
+            raise InvalidInput(f"@plane.schedule stands over {said}, which is no agent. Add @plane.agent.", field="schedule")
+        return DeclaredSchedule(one.name or agent, terms_of(f"agent:{agent}", one.cron, one.options), one.tenant)
 
     async def add(
         self,
