@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any, Literal, NewType
 from uuid import UUID, uuid5
 
@@ -130,5 +131,5 @@ class ScheduleNotFound(NotFound):
 
 class ScheduleExists(Conflict):
     def __init__(self, name: str) -> None:
-        super().__init__(f'There is a schedule "{name}" already. To look at it: cortex schedules show {name}')
+        super().__init__(f'There is a schedule "{name}" already. To look at it: cortex schedules show {quote(name)}')
         self.name = name

@@ -48,6 +48,8 @@ async def add_schedule(store: Store, directory: Directory, clock: Clock, new_id:
     name = checked_readable_name(wish.name)
     tenant_id = await directory.tenant(checked_readable_name(wish.tenant, "tenant"))
     terms = checked_terms(wish.terms, now)
+    if wish.held is not None:
+        check_within([scope_of(terms.graph_id)], wish.held)
     await check_target_exists(store, directory, tenant_id, terms.graph_id)
     grant_id, grant, entries = await _grant(store, directory, clock, new_id, wish, tenant_id)
     schedule = Schedule(
@@ -82,8 +84,6 @@ async def _grant(
     store: Store, directory: Directory, clock: Clock, new_id: NewId, wish: ScheduleWish, tenant_id: TenantId
 ) -> tuple[GrantId, NewGrant | None, list[AuditEntry]]:
     graph_id = wish.terms.graph_id
-    if wish.held is not None:
-        check_within([scope_of(graph_id)], wish.held)
     if wish.grant is not None:
         await check_grant(store, clock, wish.grant, tenant_id, graph_id)
         return (await find_grant(store, wish.grant)).id, None, []

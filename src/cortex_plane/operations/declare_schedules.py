@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from shlex import quote
 
 import structlog
 
@@ -79,7 +80,7 @@ async def _declare(store: Store, directory: Directory, clock: Clock, new_id: New
     if stored.source != CODE:
         raise InvalidInput(
             f'An operator has added a schedule "{one.name}" already. Name the one in the code otherwise, or remove the other: '
-            f"cortex schedules remove {one.name}",
+            f"cortex schedules remove {quote(one.name)}",
             field="name",
         )
     try:

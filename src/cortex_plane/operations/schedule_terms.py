@@ -25,7 +25,7 @@ INPUT_LIMIT_BYTES = 256 * 1024
 
 def checked_terms(terms: ScheduleTerms, now: datetime) -> ScheduleTerms:
     """The same in normal form; raises InvalidInput naming the field."""
-    parse(terms.cron)
+    _check_rule(terms.cron)
     time_zone(terms.timezone)
     checked = ScheduleTerms(
         graph_id=check_target(terms.graph_id),
@@ -44,6 +44,14 @@ def checked_terms(terms: ScheduleTerms, now: datetime) -> ScheduleTerms:
     )
     _check_slots(checked, now)
     return checked
+
+
+def _check_rule(cron: Any) -> None:
+    try:
+        parse(cron)
+    except InvalidInput as error:
+        example = "" if "such as" in str(error) else ' A rule such as "0 9 * * mon-fri" is due every weekday at 09:00.'
+        raise InvalidInput(f"{error}{example}", field="cron") from None
 
 
 def _check_slots(terms: ScheduleTerms, now: datetime) -> None:

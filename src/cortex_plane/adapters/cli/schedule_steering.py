@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -30,7 +31,7 @@ async def pause(
         print_json(described(after))
     else:
         print(f"Paused {after.name}" if before.enabled else f"{after.name} was paused already")
-        next_step("To let it go on", f"cortex schedules resume {after.name}", database_url)
+        next_step("To let it go on", f"cortex schedules resume {quote(after.name)}", database_url)
     return 0
 
 
@@ -74,7 +75,7 @@ async def trigger(name: Name, /, *, tenant: Tenant = "default", database_url: Da
         print_json(slot)
     else:
         print(f"Triggered {name}")
-        next_step("To see what became of it", f"cortex schedules show {name}", database_url)
+        next_step("To see what became of it", f"cortex schedules show {quote(name)}", database_url)
     return 0
 
 
@@ -106,7 +107,7 @@ async def backfill(
         print_json({"slots": slots})
     else:
         print(f"{len(slots)} {'slot' if len(slots) == 1 else 'slots'} of {name} will run")
-        next_step("To see what becomes of them", f"cortex schedules show {name}", database_url)
+        next_step("To see what becomes of them", f"cortex schedules show {quote(name)}", database_url)
     return 0
 
 
@@ -138,5 +139,6 @@ async def coming(
     say.print(coming_table(schedule, slots))
     say.print(words(clocks(schedule), "dim"))
     if not schedule.enabled:
-        next_step("It is paused. To let it go on", f"cortex schedules resume {schedule.name}", database_url, style="yellow")
+        lead = "It is paused. To let it go on"
+        next_step(lead, f"cortex schedules resume {quote(schedule.name)}", database_url, style="yellow")
     return 0

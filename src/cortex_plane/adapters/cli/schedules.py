@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -70,7 +71,7 @@ async def add(
         print_json(described(added))
     else:
         print(f"Added {added.name}: {short(added)}")
-        next_step("To see when it runs", f"cortex schedules next {added.name}", database_url)
+        next_step("To see when it runs", f"cortex schedules next {quote(added.name)}", database_url)
     return 0
 
 
