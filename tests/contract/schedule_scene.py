@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -75,6 +75,8 @@ class NotedExecution:
     calls: list[tuple[str, ...]] = field(default_factory=list)
     refuses: Exception | None = None
     state: str = "success"
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+    """What happens while a run is being started."""
 
     async def start(
         self,
@@ -86,6 +88,8 @@ class NotedExecution:
         traceparent: str | None = None,
     ) -> Started:
         self.calls.append(("start", graph_id, idempotency_key, grant_id))
+        if self.meanwhile is not None:
+            await self.meanwhile()
         if self.refuses is not None:
             raise self.refuses
         return Started(JobId("00000000-0000-7000-8000-00000000abcd"), "a" * 32)

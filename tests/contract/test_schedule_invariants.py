@@ -318,6 +318,7 @@ async def _allow_writes(raw: Raw, table: str) -> None:
 
 async def test_nobody_grants_more_than_they_hold(plane: TestPlane) -> None:
     reporting(plane)
+    reporting(plane, "other")
     held = ["agent:run:report"]
 
     with pytest.raises(Denied, match=r"cannot grant agent:run:\*"):
@@ -326,5 +327,4 @@ async def test_nobody_grants_more_than_they_hold(plane: TestPlane) -> None:
         await plane.schedules.add("nightly", "agent:other", "0 * * * *", held=held)
 
     await plane.grants.add(["agent:run:report", "graph:execute:agent:report"], held=held)
-    assert await waiting_slot_jobs(plane) == []
     assert await plane.list() == []

@@ -15,6 +15,7 @@ from cortex_plane.core.schedules import MissedRule, ScheduleExists, ScheduleNotF
 from cortex_plane.core.states import JobStatus
 from cortex_plane.operations.directory import Directory
 from cortex_plane.operations.mend_schedules import mend_schedules
+from cortex_plane.operations.slot_jobs import slot_jobs
 from cortex_plane.runtime.context import Context
 from cortex_plane.testing import TestPlane
 from tests.contract.schedule_scene import (
@@ -146,14 +147,12 @@ async def test_a_slot_that_is_replaced_while_it_starts_leaves_nothing_behind(pla
     at = schedule.next_run_at
     await plane.clock.set(at)
 
-    class Replaced(NotedExecution):
-        async def start(self, *arguments: object, **more: object) -> object:  # type: ignore[override]
-            store = await plane.store
-            [slot] = await slots(plane, "hourly")
-            await store.slots.end(slot.id, "error", "replaced", "in the middle", lambda *_: None)  # type: ignore[arg-type,return-value]
-            return await super().start(*arguments, **more)  # type: ignore[arg-type]
+    async def meanwhile() -> None:
+        [slot] = await slots(plane, "hourly")
+        make_job = await slot_jobs(await plane.store, Directory(await plane.store), new_id)
+        await (await plane.store).slots.end(slot.id, "error", "replaced", "in the middle", make_job)
 
-    service = Replaced()
+    service = NotedExecution(meanwhile=meanwhile)
     ended = await look_after(plane, schedule, at, service)
 
     assert ended == "ended meanwhile"
@@ -345,7 +344,7 @@ async def test_new_time_zone_data_is_reckoned_with_and_no_time_of_day_comes_twic
     mended = await mend_schedules(store, Directory(store), new_id, zone_data="of tomorrow")
 
     after = await plane.schedules.get("daily")
-    assert (mended, before.zone_data == after.zone_data) == (1, True)
+    assert (mended, before.zone_data == after.zone_data, after.zone_data) == (1, False, "of tomorrow")
     assert after.next_run_at == datetime(2026, 1, 6, 10, tzinfo=UTC)
     assert len(await waiting_slot_jobs(plane)) == 1
 

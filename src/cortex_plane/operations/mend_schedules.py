@@ -16,15 +16,11 @@ async def mend_schedules(store: Store, directory: Directory, new_id: NewId, zone
     """Returns how many chains and slots were mended. Any number may do so at once."""
     make_job = await slot_jobs(store, directory, new_id)
     release = zone_data or zone_data_version()
-    mended = 0
-    while broken := await store.schedules.broken(release, BATCH):
-        repaired = [await store.schedules.mend(schedule_id, release, make_job) for schedule_id in broken]
-        mended += sum(repaired)
-        if not all(repaired):
-            break
-    while stuck := await store.slots.stuck(BATCH):
-        ended = [await store.slots.end(slot_id, "error", "slot_lost", LOST, make_job) for slot_id in stuck]
-        mended += sum(ended)
-        if not all(ended):
-            break
+    mended, last, newest = 0, None, None
+    while broken := await store.schedules.broken(release, last, BATCH):
+        mended += sum([await store.schedules.mend(schedule_id, release, make_job) for schedule_id in broken])
+        last = broken[-1]
+    while stuck := await store.slots.stuck(newest, BATCH):
+        mended += sum([await store.slots.end(slot_id, "error", "slot_lost", LOST, make_job) for slot_id in stuck])
+        newest = stuck[-1]
     return mended

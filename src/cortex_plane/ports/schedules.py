@@ -42,8 +42,9 @@ class Schedules(Protocol):
     async def take_turn(self, rest_seconds: float) -> bool:
         """Of many who would look through the schedules, one may. False also when there are none."""
 
-    async def broken(self, zone_data: str, limit: int) -> list[ScheduleId]:
-        """Those whose chain has no job that goes on, or whose slot was reckoned by other time-zone data."""
+    async def broken(self, zone_data: str, after: ScheduleId | None, limit: int) -> list[ScheduleId]:
+        """Those after one of them, by id, whose chain has no job that goes on, or whose slot was reckoned by other time-zone
+        data."""
 
     async def mend(self, schedule_id: ScheduleId, zone_data: str, make_job: MakeJob) -> bool:
         """Makes the chain go on. False when it was whole."""
@@ -69,8 +70,8 @@ class Slots(Protocol):
     ) -> list[Slot]:
         """Slots that somebody wants, with their jobs; those that have run, run or wait already are passed over."""
 
-    async def stuck(self, limit: int) -> list[SlotId]:
-        """Those that have not ended though the job that looks after them has."""
+    async def stuck(self, after: SlotId | None, limit: int) -> list[SlotId]:
+        """Those after one of them, by id, that have not ended though the job that looks after them has."""
 
     async def get(self, slot_id: SlotId) -> Slot | None: ...
 

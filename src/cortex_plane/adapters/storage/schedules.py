@@ -9,6 +9,7 @@ from datetime import datetime
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database
 from cortex_plane.adapters.storage.grants import add_grant
+from cortex_plane.adapters.storage.jobs import NO_DIGITS
 from cortex_plane.adapters.storage.keys import submit_keyed
 from cortex_plane.adapters.storage.schedule_rows import (
     record,
@@ -23,7 +24,7 @@ from cortex_plane.core.grants import NewGrant
 from cortex_plane.core.instants import instant
 from cortex_plane.core.jobs import JobId, TenantId
 from cortex_plane.core.schedules import Schedule, ScheduleExists, ScheduleId, Slot, slot_id
-from cortex_plane.core.slots import recomputed, standing_at
+from cortex_plane.core.slots import recomputed
 from cortex_plane.ports.json_text import dumps
 from cortex_plane.ports.schedules import Change, MakeJob
 
@@ -54,8 +55,8 @@ class SqlSchedules:
             return False
         return bool(await self._database.write_once("schedules/take_turn", rest_seconds=rest_seconds))
 
-    async def broken(self, zone_data: str, limit: int) -> list[ScheduleId]:
-        found = await self._database.read("schedules/broken", zone_data=zone_data, limit=limit)
+    async def broken(self, zone_data: str, after: ScheduleId | None, limit: int) -> list[ScheduleId]:
+        found = await self._database.read("schedules/broken", zone_data=zone_data, after=after or NO_DIGITS, limit=limit)
         return [ScheduleId(str(row["id"])) for row in found]
 
     async def mend(self, schedule_id: ScheduleId, zone_data: str, make_job: MakeJob) -> bool:
@@ -145,7 +146,7 @@ def _mend(schedule_id: ScheduleId, zone_data: str, make_job: MakeJob) -> Script[
         return False
     last = yield from last_slot(schedule_id)
     due = at is not None and at <= now
-    after = standing_at(schedule, at if due else recomputed(schedule, last, now))
+    after = replace(schedule, next_run_at=at if due else recomputed(schedule, last, now), zone_data=zone_data)
     yield from put(schedule, after, make_job)
     return True
 

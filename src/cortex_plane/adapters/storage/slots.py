@@ -13,6 +13,7 @@ from datetime import datetime
 
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database
+from cortex_plane.adapters.storage.jobs import NO_DIGITS
 from cortex_plane.adapters.storage.keys import submit_keyed
 from cortex_plane.adapters.storage.schedule_rows import record, schedule_document, schedule_from, slot_documents, slot_from
 from cortex_plane.adapters.storage.scripts import Script, ask
@@ -57,8 +58,9 @@ class SqlSlots:
     ) -> list[Slot]:
         return await self._database.transact(lambda: _ask_for(schedule_id, moments, origin, make_job))
 
-    async def stuck(self, limit: int) -> list[SlotId]:
-        return [SlotId(str(row["id"])) for row in await self._database.read("slots/stuck", limit=limit)]
+    async def stuck(self, after: SlotId | None, limit: int) -> list[SlotId]:
+        found = await self._database.read("slots/stuck", after=after or NO_DIGITS, limit=limit)
+        return [SlotId(str(row["id"])) for row in found]
 
     async def get(self, slot_id: SlotId) -> Slot | None:
         found = await self._database.read("slots/get", id=slot_id)

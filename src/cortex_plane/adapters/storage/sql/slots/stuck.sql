@@ -2,7 +2,8 @@
 select r.id
 from cortex.schedule_run r
 left join cortex.job j on j.id = r.job_id
-where (r.status = 'pending' or r.status = 'running')
+where r.id > :after
+  and (r.status = 'pending' or r.status = 'running')
   and (j.id is null or j.finished_at is not null)
 order by r.id
 limit :limit;
