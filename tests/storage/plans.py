@@ -72,6 +72,17 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "load": ("checkpoints/load", {"job_id": running[0].job_id}),
         "blobs": ("checkpoints/blobs", {"job_id": running[0].job_id, "digests": json.dumps([]) if dialect == "sqlite" else []}),
         "list live": ("checkpoints/live", {"after": running[0].job_id, "limit": 50}),
+        "slot": ("slots/get", one),
+        "open slots": ("slots/open", {"schedule_id": one["id"]}),
+        "slots": ("slots/list", {"schedule_id": one["id"], "limit": 50}),
+        "slots before": ("slots/page", {"schedule_id": one["id"], "before": 0, "limit": 50}),
+        "last slot": ("slots/last_begun", {"schedule_id": one["id"]}),
+        "stuck slots": ("slots/stuck", {"after": one["id"], "limit": 50}),
+        "schedules of grant": ("schedules/of_grant", {"grant_id": one["id"]}),
+        "broken schedules": ("schedules/broken", {"zone_data": "x", "after": one["id"], "limit": 50}),
+        "request": ("requests/by_run", {"run_id": one["id"]}),
+        "request by key": ("requests/by_key", {"tenant_id": one["id"], "idempotency_key": "x"}),
+        "receipts": ("requests/receipts", {"run_id": one["id"]}),
         "events": ("events/list", {"job_id": running[0].job_id, "after": 0, "limit": 50}),
     }
     for name, values in asked.values():
@@ -100,6 +111,8 @@ INDEXES = {
     "blobs": "job_blob_pkey",
     "list live": "job_pkey",
     "events": "job_event_of_job",
+    "request": "execution_request_run_id_key",
+    "request by key": "execution_request_tenant_id_idempotency_key_key",
 }
 
 

@@ -32,7 +32,7 @@ EXCERPT_LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class HttpExecution:
-    http: Http
+    http: Http = field(repr=False)
     url: str
     token: str = field(repr=False)
     timeout_seconds: float = TIMEOUT_SECONDS
