@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from math import isfinite
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -27,6 +27,8 @@ class Settings:
     payload_limit_bytes: int = 1024 * 1024
     checkpoint_warn_bytes: int = 512 * 1024
     checkpoint_limit_bytes: int = 1024 * 1024
+    internal_api_url: str = ""
+    internal_api_token: str = field(default="", repr=False)
     files: str = ".cortex"
     http_host: str = "127.0.0.1"
     http_port: int = 8700
@@ -47,6 +49,8 @@ DESCRIPTIONS = {
     "payload_limit_bytes": "The largest payload of a job",
     "checkpoint_warn_bytes": "A checkpoint that is larger is warned of",
     "checkpoint_limit_bytes": "A checkpoint that is larger is refused, and its job fails",
+    "internal_api_url": "Where the execution service is that runs what schedules start; otherwise this process itself",
+    "internal_api_token": "What it is to be given as bearer token",
     "files": "The folder for logs and artifacts of runs",
     "http_host": "The address on which cortex serve listens",
     "http_port": "The port on which cortex serve listens",
@@ -89,7 +93,7 @@ def load_settings(
 
 
 def _names() -> list[str]:
-    return [field.name for field in fields(Settings)]
+    return [each.name for each in fields(Settings)]
 
 
 def _from_file(path: Path, problems: list[str]) -> dict[str, Any]:
@@ -155,6 +159,8 @@ def _check(values: dict[str, Any], problems: list[str]) -> None:
     port = values.get("http_port")
     if port is not None and not 0 <= port <= 65_535:
         problems.append(f"http_port must be from 0 to 65,535, not {port}.")
+    if values.get("internal_api_url") and not values.get("internal_api_token"):
+        problems.append("internal_api_url needs internal_api_token too: the service answers nobody without it.")
     level = values.get("log_level", "info")
     if level not in ("debug", "info", "warning", "error"):
         problems.append(f"log_level must be debug, info, warning or error, not {level!r}.")

@@ -9,11 +9,15 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.core.errors import InvalidInput, WrongDatabase
+from cortex_plane.operations.directory import Directory
+from cortex_plane.operations.execution.service import LocalExecution
 from cortex_plane.ports.clock import Clock, NewId
+from cortex_plane.ports.execution import ExecutionService
 from cortex_plane.ports.graphs import GraphExecutor
 from cortex_plane.ports.http import Http
 from cortex_plane.ports.passwords import Passwords
 from cortex_plane.ports.store import Store
+from cortex_plane.settings import Settings
 
 POSTGRES = ("postgresql", "postgres")
 
@@ -70,6 +74,17 @@ def graph_executor(graph: Any) -> GraphExecutor:
             f"Graphs of LangGraph need the extra of that name: pip install 'cortex-plane[langgraph]' ({error}).", field="compiled"
         ) from error
     return LangGraphExecutor(graph)
+
+
+def execution_service(
+    settings: Settings, store: Store, directory: Directory, clock: Clock, ids: NewId, http: Http
+) -> ExecutionService:
+    """Who executes what schedules start: the service that the settings name, or this process."""
+    if settings.internal_api_url:
+        from cortex_plane.adapters.execution_client import HttpExecution
+
+        return HttpExecution(http, settings.internal_api_url, settings.internal_api_token)
+    return LocalExecution(store, directory, clock, ids, settings.payload_limit_bytes)
 
 
 def _check_postgres(database_url: str) -> None:

@@ -38,6 +38,8 @@ Settings
   payload_limit_bytes  1048576  default
   checkpoint_warn_bytes  524288  default
   checkpoint_limit_bytes  1048576  default
+  internal_api_url  default
+  internal_api_token  default
   files  .cortex  default
   http_host  127.0.0.1  default
   http_port  8700  default
@@ -55,7 +57,7 @@ Database
   place  ✓ PostgreSQL, 127.0.0.1:<port>/<name>
   server  PostgreSQL <version>
   wake-ups  ✓ notifications arrive
-  schema  ✓ version 10, up to date
+  schema  ✓ version 12, up to date
 
 Work
   workers  none is running

@@ -82,7 +82,13 @@ def _settings(settings: Settings, database_url: str | None) -> Iterator[dict[str
             origin = "--database-url"
         else:
             origin = variable if os.environ.get(variable) else FILE if name in in_file else "default"
-        yield {"name": name, "value": without_password(value) if isinstance(value, str) else value, "from": origin}
+        yield {"name": name, "value": _shown(name, value), "from": origin}
+
+
+def _shown(name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return "***" if name.endswith("_token") and value else without_password(value)
 
 
 # -- the database --------------------------------------------------------------------------------
