@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, TypedDict, Unpack, get_args
 
 from cortex_plane.core.agents import AgentConfig, Granularity
-from cortex_plane.core.approval_rules import ApprovalConfig
+from cortex_plane.core.approval_config import ApprovalConfig
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import DEFAULT_QUEUE
 from cortex_plane.core.retry import CRASH_LIMIT, CrashPolicy, RetryPolicy
