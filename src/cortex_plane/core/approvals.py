@@ -11,11 +11,13 @@ open ──▶ approved ─▶ RUNNING
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Literal, NewType
 
+from cortex_plane.core.errors import Conflict, InvalidInput, NotFound
 from cortex_plane.core.jobs import AgentId, JobId, RunId, TenantId
 from cortex_plane.core.normal_json import Json, normal
 from cortex_plane.core.people import UserGroupId, UserId
@@ -176,3 +178,22 @@ def digest_of(tenant_id: TenantId, job_id: JobId, gate_key: str, summary: str, d
     shown = {"tenant": tenant_id, "job": job_id, "gate": gate_key, "summary": summary, "details": details}
     text = json.dumps(normal(shown), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sha256(text.encode()).hexdigest()
+
+
+class ApprovalNotFound(NotFound):
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"There is no approval {request_id}. To see what waits: cortex approvals list")
+        self.request_id = request_id
+
+
+class ApprovalClosed(Conflict):
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"Approval {request_id} is closed or out of time; nobody is to be asked any more.")
+        self.request_id = request_id
+
+
+class AmbiguousApproval(InvalidInput):
+    def __init__(self, prefix: str, matches: Sequence[str]) -> None:
+        super().__init__(
+            f"{prefix} fits {len(matches)} approvals or more: {', '.join(matches[:3])}, … Give more of the id.", field="id"
+        )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NewType, get_args
 
-from cortex_plane.core.errors import InvalidInput
+from cortex_plane.core.errors import Conflict, InvalidInput, NotFound
 from cortex_plane.core.jobs import AgentId, TenantId
 
 UserId = NewType("UserId", str)
@@ -99,3 +99,41 @@ def checked_channel(channel_type: Any, channel_user_id: Any) -> tuple[ChannelTyp
         )
     chosen: ChannelType = channel_type
     return chosen, checked_email(channel_user_id) if chosen == "email" else channel_user_id
+
+
+class UserNotFound(NotFound):
+    def __init__(self, name: str) -> None:
+        super().__init__(f'There is no user "{name}".')
+        self.name = name
+
+
+class UserExists(Conflict):
+    def __init__(self, name: str) -> None:
+        super().__init__(f'There is a user "{name}" already. Choose another name.')
+        self.name = name
+
+
+class UserGroupNotFound(NotFound):
+    def __init__(self, name: str) -> None:
+        super().__init__(f'There is no group of people "{name}" in this tenant.')
+        self.name = name
+
+
+class UserGroupExists(Conflict):
+    def __init__(self, name: str) -> None:
+        super().__init__(f'There is a group of people "{name}" in this tenant already. Choose another name.')
+        self.name = name
+
+
+class ChannelTaken(Conflict):
+    """Whose it is, is not told: only its owner may know."""
+
+    def __init__(self, channel_type: str) -> None:
+        super().__init__(f"That {channel_type} address is linked already. Unlink it first.")
+        self.channel_type = channel_type
+
+
+class ChannelNotFound(NotFound):
+    def __init__(self, channel_id: str) -> None:
+        super().__init__(f"There is no linked channel {channel_id}.")
+        self.channel_id = channel_id
