@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
-from cortex_plane.core.approvals import ApprovalId, Purpose
+from cortex_plane.operations import chase_approvals as chasing
+from cortex_plane.operations import expire_approvals as expiring
 from cortex_plane.ports.store import Store
 
-BATCH = 100
 LONGEST_REST_SECONDS = 1.0
 SHORTEST_REST_SECONDS = 0.05
 
@@ -26,19 +24,6 @@ class Deadlines:
 
     async def act(self) -> bool:
         """Does what is due, one batch of it; whether there may be more."""
-        ended = await self._store.approvals.expire(BATCH)
-        due = await self._store.approvals.due(BATCH)
-        for request_id, purpose in due:
-            await self._see_to(request_id, purpose)
-        return ended == BATCH or len(due) == BATCH
-
-    async def _see_to(self, request_id: ApprovalId, purpose: Purpose) -> None:
-        match purpose:
-            case "remind":
-                await self._store.approvals.remind(request_id)
-            case "escalate":
-                await self._store.approvals.escalate(request_id)
-            case "ask" | "settle":
-                raise AssertionError(f"{purpose} is never due by time")
-            case unknown:
-                assert_never(unknown)
+        ended = await expiring.expire_approvals(self._store)
+        chased = await chasing.chase_approvals(self._store)
+        return ended == expiring.BATCH or chased == chasing.BATCH
