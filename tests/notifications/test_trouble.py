@@ -21,6 +21,7 @@ from cortex_plane.operations.link_channel import unlink_channel
 from cortex_plane.operations.switch_user import disable_user
 from cortex_plane.ports.channels import Channel
 from cortex_plane.runtime.context import Context
+from cortex_plane.runtime.failures import PermanentFailure
 from cortex_plane.runtime.notifications import notify_agent
 from cortex_plane.testing.crashes import SimulatedCrash
 from tests.adapters.channels.server import HANG, raw, raw_json
@@ -168,7 +169,7 @@ async def test_a_channel_that_is_not_configured_names_its_setting(office: Office
     job = await office.asked("alice")
     [part] = await office.parts()
 
-    with pytest.raises(Exception, match=f"Set {setting} for all workers, then: cortex jobs retry {part.id}"):
+    with pytest.raises(PermanentFailure, match=f"Set {setting} for all workers, then: cortex jobs retry {part.id}"):
         await code.handler(context(part.id), **part.payload)
     assert await job.status() is JobStatus.WAITING_FOR_APPROVAL
 
