@@ -8,6 +8,7 @@ import pytest
 
 from cortex_plane.ports.store import Store
 from cortex_plane.testing import ManualClock
+from tests.contract.approval_scene import Desk
 from tests.contract.sessions import Four, sessions
 from tests.contract.support import Raw, Scene, raw_client
 
@@ -21,6 +22,12 @@ def scene(store: Store, clock: ManualClock) -> Scene:
 async def raw(store: Store, database_url: str, clock: ManualClock) -> AsyncIterator[Raw]:
     async with raw_client(database_url, clock) as client:
         yield client
+
+
+@pytest.fixture
+def desk(scene: Scene, raw: Raw) -> Desk:
+    """Where approvals are asked for and decided."""
+    return Desk(scene, raw)
 
 
 @pytest.fixture

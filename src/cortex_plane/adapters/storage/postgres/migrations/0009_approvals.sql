@@ -317,6 +317,141 @@ create trigger job_left_unclaimed before update of status on cortex.job
   for each row when (old.status = 'RUNNING' and old.worker_id is null and new.status <> 'RUNNING')
   execute function cortex.leave_queue_unclaimed();
 
+-- As before, but for a claim that takes one run over and opens others in the same statement.
+-- Rows are found by arrays of ids, which only the primary keys can serve: whatever the planner believed about the size of a
+-- table when it made the plan that the session keeps, it cannot have chosen to read the whole table for each batch.
+-- One small statement for each consequence, run only when there is one: starting a statement costs more than a row.
+-- (`status = 'RUNNING'` would let it take the index of open runs, which holds all that have closed since the last vacuum.)
+-- What is joined is then small on both sides, so it is hashed, always.
+create or replace function cortex.job_updated() returns trigger language plpgsql
+  set enable_seqscan = off set enable_hashjoin = on set enable_nestloop = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+  _waited uuid[];
+  _ran uuid[];
+  _started boolean;
+  _returned boolean;
+  _failed boolean;
+  _cancelled boolean;
+  _audited boolean;
+  _keyed boolean;
+begin
+  select array_agg(n.id) filter (where o.status = 'PENDING' or o.status = 'RETRY'),
+      array_agg(n.id) filter (where o.status = 'RUNNING'),
+      bool_or(n.status = 'RUNNING'),
+      bool_or(n.status = 'RETRY'),
+      bool_or(n.status = 'FAILED' and n.note is not null),
+      bool_or(n.status = 'CANCELLED'),
+      bool_or((n.status = 'COMPLETED' or n.status = 'CANCELLED') and n.queue <> 'cortex'),
+      bool_or(n.serial_key is not null)
+    into _waited, _ran, _started, _returned, _failed, _cancelled, _audited, _keyed
+    from new_job n join old_job o using (id)
+    where n.status <> o.status;
+  if _keyed is null then
+    return null;
+  end if;
+
+  if _waited is not null then
+    delete from cortex.queue_entry where job_id = any (_waited);
+  end if;
+  if _started then
+    insert into cortex.job_run
+      (id, job_id, attempt, worker_id, claimed_together, tenant_id, queue, job_type, serial_key, template_id, params_snapshot,
+       started_at)
+    select run_id, id, attempt, worker_id, coalesce(claimed_together, 1), tenant_id, queue, job_type, serial_key, template_id,
+      payload, updated_at
+    from new_job
+    where status = 'RUNNING' and (_ran is null or id <> all (_ran))
+      and note ->> 'claimed_as' is null;  -- One that is taken over has its run already.
+  end if;
+  if _ran is not null then
+    update cortex.job_run r
+    set finished_at = c.updated_at,
+      error = case when c.status = 'FAILED' or c.status = 'RETRY' then c.error ->> 'message' end,
+      closed_by = coalesce(c.actor, c.cause),
+      exit_code = (c.note -> 'run' ->> 'exit_code')::int,
+      log_path = c.note -> 'run' ->> 'log_path',
+      artifacts = coalesce(c.note -> 'run' -> 'artifacts', r.artifacts),
+      status = case
+        when c.status = 'COMPLETED' then 'COMPLETED'::cortex.run_status
+        when c.status = 'CANCELLED' then 'CANCELLED'
+        when c.status = 'WAITING_FOR_APPROVAL' then 'WAITING'
+        when c.wait_reason in ('sleep', 'child') then 'SLEEPING'
+        when c.wait_reason in ('interrupted', 'handed_back') then 'INTERRUPTED'
+        else 'FAILED'
+      end
+    from new_job c
+    where r.job_id = any (_ran) and r.job_id = c.id and r.finished_at is null;
+  end if;
+  if _returned then
+    insert into cortex.queue_entry
+      (id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at, serial_key, alone, by_tenant)
+    select coalesce(worker_job_id, nextval('cortex.queue_entry_id')), id, tenant_id, queue, job_type,
+      case
+        when next_retry_at > cortex.now() then 'later'::cortex.entry_state
+        when serial_key is not null then 'blocked'
+        else 'ready'
+      end,
+      -priority, position, created_at, next_retry_at, serial_key, wait_reason = 'worker_lost',
+      cortex.has_own_lane(queue, tenant_id)
+    from new_job
+    where status = 'RETRY' and id = any (_ran);
+    perform pg_notify('cortex', 'ready:' || queue) from new_job
+      where status = 'RETRY' and id = any (_ran) and next_retry_at <= cortex.now() and serial_key is null group by queue;
+  end if;
+  if _cancelled then
+    perform pg_notify('cortex', 'cancel:' || o.worker_id) from new_job n join old_job o using (id)
+      where n.status = 'CANCELLED' and o.worker_id is not null group by o.worker_id;
+  end if;
+
+  if (_ran is not null or _cancelled) and exists (select 1 from cortex.direct_reservation where status = 'ACTIVE') then
+    perform cortex.release_reservations(array(select id from new_job where status <> 'RUNNING'));
+  end if;
+  if _ran is not null and exists (select 1 from cortex.control where max_running is not null) then
+    perform pg_notify('cortex', 'ready:' || queue) from new_job where status <> 'RUNNING' group by queue;
+  end if;
+
+  insert into cortex.job_history
+    (job_id, revision, previous_status, new_status, cause, actor, run_id, metadata, created_at)
+  select n.id, n.revision, o.status, n.status, n.cause, n.actor, coalesce(n.run_id, o.run_id),
+    case
+      when n.status = 'FAILED' then coalesce(n.note, '{}') || jsonb_build_object('error_message', n.error_message)
+      when n.status = 'RETRY' then coalesce(n.note, '{}') || jsonb_build_object(
+        'retry_count', n.retry_count, 'next_retry_at', cortex.iso(n.next_retry_at), 'wait_reason', n.wait_reason)
+      else n.note
+    end,
+    n.updated_at
+  from new_job n join old_job o using (id)
+  where n.status <> o.status;
+
+  if _audited then
+    insert into cortex.audit_log (at, tenant_id, actor, action, object_type, object_id, reason)
+    select n.updated_at, n.tenant_id, n.actor, case when n.status = 'COMPLETED' then 'JOB_COMPLETED' else 'JOB_CANCELLED' end,
+      'job', n.id::text, n.note ->> 'reason'
+    from new_job n join old_job o using (id)
+    where n.status <> o.status and (n.status = 'COMPLETED' or n.status = 'CANCELLED') and n.queue <> 'cortex';
+  end if;
+
+  if _keyed then
+    -- Before a chained retry takes some of them: all locks of a transaction in one order.
+    perform cortex.lock_serial_keys(array_agg(n.tenant_id), array_agg(n.serial_key))
+      from new_job n join old_job o using (id)
+      where n.serial_key is not null and n.status <> o.status and n.status <> 'RUNNING';
+  end if;
+  if _failed then
+    perform cortex.record_exhausted(array_agg(n.id)) from new_job n join old_job o using (id)
+      where n.status = 'FAILED' and o.status <> 'FAILED' and n.note ->> 'exhausted' = 'true';
+    perform cortex.chain(array_agg(n.id)) from new_job n join old_job o using (id)
+      where n.status = 'FAILED' and o.status <> 'FAILED' and n.note ? 'retry_as';
+  end if;
+  if _keyed then
+    perform cortex.settle_serial_keys(array_agg(n.tenant_id), array_agg(n.serial_key))
+      from new_job n join old_job o using (id)
+      where n.serial_key is not null and n.status <> o.status and n.status <> 'RUNNING';
+  end if;
+  return null;
+end $$;
+
 create function cortex.job_left_no_approvals() returns trigger language plpgsql
   set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
