@@ -128,8 +128,13 @@ def test_settings_are_frozen() -> None:
 # -- channels ------------------------------------------------------------------------------------
 
 
+def refused(tmp_path: Path, name: str, value: Any) -> str:
+    arguments: dict[str, Any] = {name: value}
+    return problems(tmp_path, **arguments)
+
+
 def test_no_secret_is_in_what_python_prints(tmp_path: Path) -> None:
-    values = {
+    values: dict[str, Any] = {
         "database_url": "postgresql://me:geheim@host/db",
         "telegram_bot_token": "123456:geheim",
         "telegram_webhook_secret": "geheim",
@@ -149,7 +154,7 @@ def test_no_secret_is_in_what_python_prints(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(SECRETS))
 @pytest.mark.parametrize("value", [5, ["geheim"], {"geheim": 1}])
 def test_a_secret_of_another_kind_is_not_repeated(tmp_path: Path, name: str, value: Any) -> None:
-    message = problems(tmp_path, **{name: value})
+    message = refused(tmp_path, name, value)
 
     assert f"{name} must be text, not a {type(value).__name__}." in message
     assert "geheim" not in message
@@ -169,7 +174,7 @@ def test_a_secret_of_another_kind_is_not_repeated(tmp_path: Path, name: str, val
     ],
 )
 def test_an_address_that_is_none_is_refused_by_name(tmp_path: Path, name: str, value: str) -> None:
-    assert f"- {name} " in problems(tmp_path, **{name: value})
+    assert f"- {name} " in refused(tmp_path, name, value)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +190,7 @@ def test_an_address_that_is_none_is_refused_by_name(tmp_path: Path, name: str, v
     ],
 )
 def test_what_a_service_would_refuse_is_refused_at_the_start(tmp_path: Path, name: str, value: str) -> None:
-    message = problems(tmp_path, **{name: value})
+    message = refused(tmp_path, name, value)
 
     assert f"- {name} " in message
     assert "heim" not in message
