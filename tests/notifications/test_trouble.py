@@ -17,6 +17,7 @@ from cortex_plane.core.decisions import Decided, Unknown
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import JobId, RunId
 from cortex_plane.core.people import ChannelId
+from cortex_plane.operations.decide_approval import look_by_token
 from cortex_plane.operations.link_channel import unlink_channel
 from cortex_plane.operations.switch_user import disable_user
 from cortex_plane.ports.channels import Channel
@@ -188,7 +189,34 @@ async def test_a_message_that_cannot_be_edited_for_now_keeps_no_other_back(offic
     assert "Approved by Alice" in office.services.shown("telegram")
 
 
+async def test_a_message_that_was_deleted_is_let_go(office: Office) -> None:
+    await office.person("alice", "telegram", "slack")
+    await office.asked("alice")
+    fake: Any = office.services.telegram.fake
+    fake.messages.clear()
+    await office.click("slack")
+
+    failed = [part for part in await office.parts(purpose="settle") if part.status is JobStatus.FAILED]
+    assert [part.retry_count for part in failed] == [0]
+    assert "message to edit not found" in str(failed[0].error_message)
+
+
 # -- races and crashes ---------------------------------------------------------------------------
+
+
+async def test_a_token_is_known_before_its_message_is_sent(office: Office) -> None:
+    await office.person("alice", "telegram")
+    seen: list[bool] = []
+
+    class Looking(Interrupted):
+        async def send(self, message: ApprovalMessage, to: Address) -> Sent:
+            seen.append(await look_by_token(office.store, message.token) is not None)
+            return await super().send(message, to)
+
+    office.plane.channels["telegram"] = Looking(telegram(office))
+    await office.asked("alice")
+
+    assert seen == [True]
 
 
 async def test_a_message_that_is_sent_while_somebody_decides_is_edited_at_once(office: Office) -> None:
