@@ -26,7 +26,7 @@ from cortex_plane.core.workers import DEFAULT_LEASE_SECONDS, NewWorker, actor_of
 from cortex_plane.ports.clock import Clock, NewId, Random
 from cortex_plane.ports.store import Store
 from cortex_plane.runtime.agents import AgentCode
-from cortex_plane.runtime.duties import duties_of
+from cortex_plane.runtime.duties import duties_of, make_ready
 from cortex_plane.runtime.duty import Duty
 from cortex_plane.runtime.execution import Execution
 from cortex_plane.runtime.heartbeat import Heartbeat
@@ -36,7 +36,6 @@ from cortex_plane.runtime.pace import Pace
 from cortex_plane.runtime.probation import Probation
 from cortex_plane.runtime.reporter import Reporter
 from cortex_plane.runtime.rescuer import Rescuer
-from cortex_plane.runtime.timers import BATCH
 from cortex_plane.runtime.waiting import wait_at_most
 
 log = structlog.get_logger()
@@ -195,7 +194,7 @@ class Worker:
 
     async def _claim_until_told(self, until_idle: bool) -> None:
         if until_idle:
-            await self._store.queue.promote_due(BATCH)  # What is due now counts as ready, in its own place.
+            await make_ready(self._store)  # What is due now counts as ready, in its own place.
         promoted = False
         while not self._stopping.is_set():
             self._wake.clear()
@@ -209,7 +208,7 @@ class Worker:
             if until_idle and room > 0 and not claimed and not self._running:
                 if promoted:
                     return
-                await self._store.queue.promote_due(BATCH)  # Look once more.
+                await make_ready(self._store)  # Look once more.
                 promoted = True
                 continue
             promoted = False
