@@ -3,81 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from cortex_plane.core.agents import AgentRecord
-from cortex_plane.core.audit import AuditEntry, AuditFilter, AuditRecord
-from cortex_plane.core.audit_chain import Look, Seal, StoredEntry
+from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.budgets import Budget, CostTotal
 from cortex_plane.core.checkpoints import Checkpoint, StoredCheckpoint
 from cortex_plane.core.controls import Control, Scope
 from cortex_plane.core.events import JobEvent, NewEvent
-from cortex_plane.core.groups import Group, GroupId, Member, NewGroup
-from cortex_plane.core.jobs import AgentId, Claimed, HistoryEntry, Job, JobId, JobSummary, NewJob, Run, RunId, TenantId, WorkerId
+from cortex_plane.core.jobs import Claimed, JobId, NewJob, RunId, TenantId, WorkerId
 from cortex_plane.core.order import Place
 from cortex_plane.core.outcomes import BrokenJob, LostRun, Transition
 from cortex_plane.core.reservations import Reservation, ReservationId
 from cortex_plane.core.retention import Condemned, LookedAt, RetentionRule, RuleId
-from cortex_plane.core.states import JobStatus
-from cortex_plane.core.templates import NewTemplate, Template
 from cortex_plane.core.tenants import Tenant
 from cortex_plane.core.webhooks import DeadLetter, Endpoint, EndpointId, NewEndpoint, Target
 from cortex_plane.core.why import Standing
 from cortex_plane.core.workers import NewWorker, WorkerRecord
 from cortex_plane.ports.access import Accounts, ApiKeys, HttpState, SignIns
 from cortex_plane.ports.approvals import Approvals
-from cortex_plane.ports.clock import NewId
+from cortex_plane.ports.audit import Audit, AuditSeals
 from cortex_plane.ports.grants import Billing, Grants, Requests
 from cortex_plane.ports.graphs import GraphCheckpoints
+from cortex_plane.ports.groups import Groups, Templates
 from cortex_plane.ports.job_search import JobSearch
+from cortex_plane.ports.jobs import Jobs
 from cortex_plane.ports.people import People
 from cortex_plane.ports.schedules import Schedules, Slots
 from cortex_plane.ports.schema import Schema
 from cortex_plane.ports.signals import Signals
-
-
-class Jobs(Protocol):
-    async def submit(self, jobs: Sequence[NewJob], connection: Any = None) -> list[JobId]:
-        """Stores them all or none; the same ids a second time change nothing. Joins the caller's transaction if given one.
-        The answer differs from what was given only where a job key stands for a job that is there already."""
-
-    async def get(self, job_id: JobId) -> Job | None: ...
-
-    async def status(self, job_id: JobId) -> tuple[JobStatus, Any, Any, str | None] | None:
-        """Status, output, error and error message."""
-
-    async def find(self, prefix: str) -> list[JobId]:
-        """At most five ids that begin with the prefix."""
-
-    async def cancel(self, job_id: JobId, actor: str | None, reason: str | None) -> bool:
-        """False when the job is unknown or has ended."""
-
-    async def cancel_children(self, parent_id: JobId, actor: str | None, reason: str | None) -> int:
-        """Those that are to end with their parent and have not ended; returns how many."""
-
-    async def retry(self, job_id: JobId, new_id: JobId, actor: str | None) -> bool:
-        """A linked job with the same work. False when the job has not ended or was retried already."""
-
-    async def chain_end(self, job_id: JobId) -> tuple[JobId, JobStatus] | None:
-        """The last retry of a job, or the job itself."""
-
-    async def chain(self, job_id: JobId) -> list[JobSummary]:
-        """The retry chain that a job belongs to, from the first job to the last; the job alone if there is no other."""
-
-    async def history(self, job_id: JobId) -> list[HistoryEntry]: ...
-
-    async def runs(self, job_id: JobId) -> list[Run]: ...
-
-    async def list(
-        self,
-        *,
-        status: JobStatus | None = None,
-        agent_id: AgentId | None = None,
-        queue: str | None = None,
-        before: JobId | None = None,
-        limit: int = 50,
-    ) -> list[JobSummary]:
-        """Newest first."""
 
 
 class Queue(Protocol):
@@ -206,35 +160,6 @@ class Tenants(Protocol):
         """How many run; and how many wait, by state of their queue entries."""
 
 
-class Audit(Protocol):
-    async def record(self, entries: Sequence[AuditEntry]) -> None: ...
-
-    async def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> list[AuditRecord]:
-        """Newest first; `before` is the number of the last entry of the page before."""
-
-    async def list(self, object_id: str) -> list[AuditRecord]:
-        """What was recorded about one object, oldest first."""
-
-
-class AuditSeals(Protocol):
-    async def last(self) -> Seal | None: ...
-
-    async def look(self, after: int) -> Look | None:
-        """The newest entry whose number is higher than `after`, and by what to tell that nothing can appear below it."""
-
-    async def entries(self, after: int, through: int, limit: int) -> list[StoredEntry]:
-        """Those with a number above `after` and up to `through`, in order."""
-
-    async def add(self, seal: Seal) -> bool:
-        """False when another sealer was faster: the seal must follow the last one, so the chain cannot fork."""
-
-    async def list(self, after: int, limit: int) -> list[Seal]:
-        """Those with a higher number, in order."""
-
-    async def count_after(self, seq: int) -> int:
-        """How many entries have a higher number."""
-
-
 class Controls(Protocol):
     async def list(self) -> list[Control]: ...
 
@@ -294,39 +219,6 @@ class Retention(Protocol):
         """Deletes those that nothing needs any more, with an audit entry for each; returns how many."""
 
     async def list(self) -> list[RetentionRule]: ...
-
-
-class Templates(Protocol):
-    async def put(self, template: NewTemplate, actor: str | None) -> Template:
-        """Saves it under its tenant and name; a change counts the version up, and what changes nothing does not."""
-
-    async def get(self, tenant_id: TenantId, name: str) -> Template | None: ...
-
-    async def list(self, tenant_id: TenantId) -> list[Template]: ...
-
-    async def remove(self, tenant_id: TenantId, name: str, actor: str | None) -> bool: ...
-
-
-class Groups(Protocol):
-    async def add(self, group: NewGroup, jobs: Sequence[NewJob], new_id: NewId, connection: Any = None) -> None:
-        """A group and all its members, or nothing. Members run in the order of their ids where the group is sequential."""
-
-    async def get(self, group_id: GroupId) -> Group | None: ...
-
-    async def find(self, prefix: str) -> list[GroupId]:
-        """At most five ids that begin with the prefix."""
-
-    async def members(self, group_id: GroupId, after: JobId | None = None, limit: int = 1000) -> list[Member]:
-        """In their order; retries of members last."""
-
-    async def list(self, tenant_id: TenantId, before: GroupId | None = None, limit: int = 50) -> list[Group]:
-        """Newest first."""
-
-    async def advance(self, group_id: GroupId, new_id: NewId) -> Group | None:
-        """Does everything that is due for the group, in one transaction, and nothing twice. None when there is no such group."""
-
-    async def cancel(self, group_id: GroupId, new_id: NewId, actor: str | None, reason: str | None) -> int | None:
-        """Cancels every member that has not ended; returns how many. None when there is no such group."""
 
 
 class Store(Protocol):
