@@ -17,8 +17,8 @@ from tests.contract.approval_scene import Desk
 from tests.contract.support import Scene
 
 CROWD = 64
-# On each store. CORTEX_APPROVAL_ROUNDS=500 makes a thousand over both.
-ROUNDS = int(os.environ.get("CORTEX_APPROVAL_ROUNDS", "50"))
+# On each store. APPROVAL_ROUNDS=500 makes a thousand over both.
+ROUNDS = int(os.environ.get("APPROVAL_ROUNDS", "50"))
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60 + 2 * ROUNDS)]
 
