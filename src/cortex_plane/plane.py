@@ -30,6 +30,7 @@ from cortex_plane.operations.find_job import find_job, find_job_id
 from cortex_plane.operations.retry_job import retry_job
 from cortex_plane.operations.submit_jobs import Submission, submit_jobs
 from cortex_plane.options import SubmitOptions
+from cortex_plane.ports.channels import Channel
 from cortex_plane.ports.clock import Clock, NewId
 from cortex_plane.ports.store import Store
 from cortex_plane.retention import Retention
@@ -45,7 +46,7 @@ from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
 from cortex_plane.templates import Templates
 from cortex_plane.webhooks import Webhooks
-from cortex_plane.wiring import http_client, open_store
+from cortex_plane.wiring import channels, http_client, open_store
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -64,6 +65,7 @@ class Plane(Steering):
         clock: Clock | None = None,
         ids: NewId = new_id,
         chance: Callable[[], float] = random.random,
+        channels: Mapping[str, Channel] | None = None,
     ) -> None:
         self.settings = settings or load_settings({"database_url": database_url})
         self.agents: dict[str, AgentCode] = {}
@@ -77,6 +79,8 @@ class Plane(Steering):
         self.checkpoints = CheckpointsOfPlane(self)
         self.retention = Retention(self)
         self.access = Access(self)
+        self.channels = dict(channels or {})
+        """Ways to reach approvers, by type, that take the place of those in the settings."""
         self._ids, self._chance = ids, chance
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, Opened] = WeakKeyDictionary()
         self._workers: list[Worker] = []
@@ -289,7 +293,9 @@ class Opened:
         self._registered: set[str] = set()
         self.store = open_store(plane.settings.database_url, plane.clock, plane._ids)
         self.directory = Directory(self.store)
-        self.built_in = built_in_agents(self.store, plane._ids, plane.clock, http_client())
+        http, settings = http_client(), plane.settings
+        self.channels = channels(settings, http, plane.clock, self.store.webhooks.target, plane.channels)
+        self.built_in = built_in_agents(self.store, plane._ids, plane.clock, http, self.channels, settings.public_url)
 
     async def ready(self) -> None:
         if self._is_open and self._registered.issuperset(self._plane.agents):
