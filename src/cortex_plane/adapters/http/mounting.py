@@ -5,7 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, FastAPI
 
 from cortex_plane.adapters.http.routes import (
+    approval_page,
+    approval_tokens,
+    approvals,
     audit,
+    channel_callbacks,
     groups,
     health,
     job_changes,
@@ -23,7 +27,13 @@ from cortex_plane.adapters.http.routes import (
 PREFIX = "/api/v1"
 
 # At the root, under addresses that other programs know.
-AT_THE_ROOT: list[APIRouter] = [health.router, problems.router]
+AT_THE_ROOT: list[APIRouter] = [
+    health.router,
+    problems.router,
+    approval_tokens.router,
+    approval_page.router,
+    channel_callbacks.router,
+]
 
 # Under /api/v1. Files with fixed words before files with ids in the same place.
 ROUTERS: list[APIRouter] = [
@@ -36,6 +46,7 @@ ROUTERS: list[APIRouter] = [
     templates.router,
     groups.router,
     webhooks.router,
+    approvals.router,
     audit.router,
     keys.router,
 ]
