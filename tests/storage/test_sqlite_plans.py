@@ -40,6 +40,17 @@ insert into job_blob (job_id, sha256, content, created_at) select id, printf('%0
 insert into job_event (job_id, run_id, at, kind, data) select id, id, :now, 'log', '{}' from job;
 """
 
+# Closed requests, one for each job: what the database would refuse of anybody else.
+FILL_APPROVALS = """
+drop trigger approval_no_loose_insert;
+insert into approval_request
+  (id, job_id, run_id, tenant_id, gate_key, token_hash, requested_by_agent_id, designated, approvers, escalate_to,
+   action_summary, digest, decision, used_at, outcome, closed_at, ttl_seconds, expires_at, created_at)
+select id, id, id, tenant_id, 'approval', printf('%064d', position), agent_id, position % 2, '{}', '{}', 'Deploy',
+  printf('%064d', 0), 'approved', :now, 'approved', :now, 60, :now, :now
+from job;
+"""
+
 
 class Large:
     def __init__(self, connection: apsw.Connection, facts: dict[str, Any], clock: ManualClock) -> None:
@@ -78,6 +89,7 @@ async def large(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) ->
     await scene.agent()
     numbers = json.dumps(list(range(1, FINISHED + 1)))
     await store._database.run(lambda writer: writer.execute(FILL, {"now": clock.now(), "numbers": numbers}).fetchall())
+    await store._database.run(lambda writer: writer.execute(FILL_APPROVALS, {"now": clock.now()}).fetchall())
     facts = await populate(scene)
     await store.close()
     connection = connect(path, for_writing=True)
@@ -99,11 +111,26 @@ async def test_every_question_is_answered_from_an_index(large: Large) -> None:
 def is_scan_of_large(line: str) -> bool:
     """A line such as `SCAN j`, or `SCAN job`; a walk along an index, for the order, is judged by its steps below."""
     found = re.fullmatch(r"SCAN (\w+)", line)
-    return found is not None and found[1] in {*LARGE, "j", "r", "h", "e"}
+    return found is not None and found[1] in {*LARGE, "j", "r", "h", "e", "o"}
 
 
 @pytest.mark.parametrize(
-    "question", ["list", "list of agent", "list waiting", "list running", "list failed", "next due", "lost runs", "open runs"]
+    "question",
+    [
+        "list",
+        "list of agent",
+        "list waiting",
+        "list running",
+        "list failed",
+        "next due",
+        "lost runs",
+        "open runs",
+        "list open approvals",
+        "list approvals of job",
+        "list approvals for user",
+        "next approval",
+        "voter",
+    ],
 )
 async def test_a_question_steps_over_no_rows_that_it_does_not_answer_with(large: Large, question: str) -> None:
     name, values = questions(large.facts, "sqlite")[question]
@@ -163,6 +190,16 @@ WRITES: dict[str, Callable[[Large], dict[str, Any]]] = {
     },
     "jobs/cancel_children": lambda large: {"parent_id": large.facts["parent"], "actor": None, "note": None},
     "jobs/retry": lambda large: {"id": "018a0000-0000-7000-8000-000000000003", "new_id": new_id(), "actor": None},
+    "approvals/go_on": lambda large: {
+        "job_id": large.facts["request"].job_id,
+        "token_hash": large.facts["request"].token_hash,
+        "run_id": new_id(),
+        "cause": "approve",
+        "actor": "ann",
+        "note": json.dumps({"approval_request_id": large.facts["request"].id, "decision": "approved", "outcome": "approved"}),
+    },
+    "approvals/remind": lambda large: {"id": large.facts["request"].id, "asked_for": True},
+    "approvals/count_votes": lambda large: {"id": large.facts["request"].id},
     "workers/close_lost": lambda large: {},
     "workers/declare_lost": lambda large: {"id": large.facts["worker"]},
 }
