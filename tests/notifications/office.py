@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from cortex_plane.ports.store import Store
 from cortex_plane.testing import TestPlane, throwaway_plane
 from tests.adapters.channels import discord_fake, slack_fake, telegram_fake
 from tests.adapters.channels.discord_fake import Discord
-from tests.adapters.channels.server import Server, served
+from tests.adapters.channels.server import Fake, Server, served
 from tests.adapters.channels.slack_fake import Slack
 from tests.adapters.channels.telegram_fake import Telegram
 from tests.built_in.fakes import Smtp, smtp
@@ -37,6 +37,7 @@ ADDRESSES = {
     "discord": discord_fake.USER_ID,
     "slack": slack_fake.USER_ID,
 }
+FAKES: dict[str, Callable[[], Fake]] = {"telegram": Telegram, "discord": Discord, "slack": Slack}
 PUBLIC_URL = "https://plane.example.com"
 
 
@@ -175,9 +176,9 @@ class Office:
 @asynccontextmanager
 async def services() -> AsyncIterator[Services]:
     async with AsyncExitStack() as stack:
-        chats = [await stack.enter_async_context(served(fake)) for fake in (Telegram(), Discord(), Slack())]
-        mail, hook = await stack.enter_async_context(smtp()), await stack.enter_async_context(receiver())
-        yield Services(*chats, mail, hook)
+        enter = stack.enter_async_context
+        chats = {name: await enter(served(fake())) for name, fake in FAKES.items()}
+        yield Services(**chats, mail=await enter(smtp()), hook=await enter(receiver()))
 
 
 @asynccontextmanager

@@ -245,7 +245,9 @@ async def test_a_worker_that_dies_leaves_a_message_that_works_in_the_end(office:
             worker.die()
         raise SimulatedCrash
 
-    office.plane.channels["telegram"] = Interrupted(telegram(office), **{moment: die})
+    interrupted = Interrupted(telegram(office))
+    setattr(interrupted, moment, die)
+    office.plane.channels["telegram"] = interrupted
     job = await office.asked("alice")
     [crashed] = await office.parts()
     assert crashed.status is JobStatus.RUNNING
