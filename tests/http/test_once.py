@@ -66,12 +66,12 @@ async def test_what_was_refused_may_be_sent_again_corrected(admin: AsyncClient) 
 
 async def test_a_request_whose_server_died_is_taken_up_again_and_still_done_once(api: Api, admin: AsyncClient) -> None:
     """The server had submitted the job, and died before it could keep the answer."""
-    first = await admin.post("/jobs/batch", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
+    first = await admin.post("/bulk/jobs", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
     await _unanswer(api)
 
-    too_soon = await admin.post("/jobs/batch", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
+    too_soon = await admin.post("/bulk/jobs", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
     await api.plane.clock.advance(seconds=UNDER_WAY_SECONDS + 1)
-    again = await admin.post("/jobs/batch", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
+    again = await admin.post("/bulk/jobs", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
 
     assert (too_soon.status_code, too_soon.json()["type"]) == (409, "/problems/request-under-way")
     assert again.status_code == 201

@@ -35,18 +35,21 @@ AT_THE_ROOT: list[APIRouter] = [
     channel_callbacks.router,
 ]
 
-# Under /api/v1. Files with fixed words before files with ids in the same place.
+# Under /api/v1. No address has a fixed word where another has an id: what is not there would be taken for the other.
 ROUTERS: list[APIRouter] = [
     session.router,
     job_changes.router,
+    job_changes.bulk,
     job_events.router,
     jobs.router,
+    jobs.bulk,
     steering.router,
     tenants.router,
     templates.router,
     groups.router,
     webhooks.router,
     approvals.router,
+    webhooks.letters,
     audit.router,
     keys.router,
 ]

@@ -28,7 +28,9 @@ from cortex_plane.ports.json_text import dumps, loads
 
 IdempotencyKey = Annotated[
     str | None,
-    Header(max_length=255, description="A name for this request; sent again under it within a day, it has the same answer."),
+    Header(
+        pattern="^[!-~]{1,255}$", description="A name for this request; sent again under it within a day, it has the same answer."
+    ),
 ]
 REPLAYED = "Idempotency-Replayed"
 
