@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from cortex_plane.core.approvals import ApprovalDecision, ApprovalId, ApprovalOutcome, ApprovalRequest, OnDenial, OnExpiry
 from cortex_plane.core.jobs import JobId, RunId, TenantId
-from cortex_plane.core.normal_json import Json
 from cortex_plane.core.people import UserGroupId, UserId
 
 State = Literal["open", "approved", "denied", "expired", "cancelled"]
@@ -24,8 +23,8 @@ class ShownApproval:
     tenant_id: TenantId
     gate: str
     summary: str
-    details: Json
-    editable: Json
+    details: Any
+    editable: Any
     quorum: int
     votes: int
     designated: bool
@@ -42,7 +41,7 @@ class ShownApproval:
     outcome: ApprovalOutcome | None
     decided_by: str | None
     reason: str | None
-    edited_details: Json
+    edited_details: Any
     closed_at: datetime | None
 
 

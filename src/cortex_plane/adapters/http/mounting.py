@@ -48,6 +48,8 @@ ROUTERS: list[APIRouter] = [
     templates.router,
     groups.router,
     webhooks.router,
+    approvals.mine,
+    approvals.bulk,
     approvals.router,
     webhooks.letters,
     audit.router,

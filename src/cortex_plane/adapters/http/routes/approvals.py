@@ -28,6 +28,8 @@ from cortex_plane.operations.see_approval import see_approval
 from cortex_plane.plane import Plane
 
 router = APIRouter(prefix="/approvals", tags=["approvals"])
+bulk = APIRouter(prefix="/bulk/approvals", tags=["approvals"])
+mine = APIRouter(prefix="/inbox", tags=["approvals"])
 
 DOOR = "api"
 
@@ -63,7 +65,7 @@ async def list_all(
     return _page(found, limit, caller)
 
 
-@router.get("/inbox")
+@mine.get("")
 async def inbox(
     request: Request, caller: Anyone, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[ShownApproval]:
@@ -73,13 +75,13 @@ async def inbox(
     return _page(found, limit, caller if _only_here(request) else None)
 
 
-@router.post("/approve")
+@bulk.post("/approve")
 async def approve_many(request: Request, caller: Anyone, plane: ThePlane, body: Many) -> Outcome:
     """Approves many. Those that cannot be are told, and the others are approved all the same."""
     return await _decide_many(request, caller, plane, body, "approved")
 
 
-@router.post("/deny")
+@bulk.post("/deny")
 async def deny_many(request: Request, caller: Anyone, plane: ThePlane, body: Many) -> Outcome:
     """Denies many. Those that cannot be are told, and the others are denied all the same."""
     return await _decide_many(request, caller, plane, body, "denied")
