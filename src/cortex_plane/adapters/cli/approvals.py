@@ -219,22 +219,28 @@ async def _names(plane: Plane, users: tuple[Any, ...]) -> list[str]:
 
 def _say(answers: dict[str, Answer], as_json: bool) -> int:
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.core.decision_texts import told
 
     codes = {approval_id: _exit_code(answer) for approval_id, answer in answers.items()}
     if as_json:
         print_json(
             {
                 "decisions": [
-                    {"id": approval_id, "done": codes[approval_id] == 0, "message": told(answer), "answer": answer}
+                    {"id": approval_id, "done": codes[approval_id] == 0, "message": _said(answer), "answer": answer}
                     for approval_id, answer in answers.items()
                 ]
             }
         )
     else:
         for approval_id, answer in answers.items():
-            print(f"{approval_id}  {told(answer)}", file=sys.stderr if codes[approval_id] else sys.stdout)
+            print(f"{approval_id}  {_said(answer)}", file=sys.stderr if codes[approval_id] else sys.stdout)
     return max(codes.values(), default=0)
+
+
+def _said(answer: Answer) -> str:
+    from cortex_plane.core.decision_texts import told
+    from cortex_plane.core.decisions import Unknown
+
+    return "There is no such approval. To see what waits: cortex approvals list" if isinstance(answer, Unknown) else told(answer)
 
 
 def _exit_code(answer: Answer) -> int:

@@ -1,0 +1,32 @@
+"""A house for each test, on both stores."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.contract.support import Raw, raw_client
+from tests.doors.house import House, Person, open_house
+
+
+@pytest.fixture
+async def house(database_url: str) -> AsyncIterator[House]:
+    async with open_house(database_url) as made:
+        yield made
+
+
+@pytest.fixture
+async def alice(house: House) -> Person:
+    return await house.person("alice", "approver")
+
+
+@pytest.fixture
+async def bob(house: House) -> Person:
+    return await house.person("bob", "approver")
+
+
+@pytest.fixture
+async def raw(house: House, database_url: str) -> AsyncIterator[Raw]:
+    async with raw_client(database_url, house.plane.clock) as client:
+        yield client
