@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -100,10 +101,10 @@ async def decide(job: JobHandle[str]) -> None:
 
 
 async def print_history(job: JobHandle[str]) -> None:
-    table = Table("when", "from", "to", "because", "by", title="History of the job", title_justify="left", title_style="bold")
+    table = narrow("when", "from", "to", "because", "by", title="History of the job")
     for entry in await job.history():
         table.add_row(
-            f"{entry.created_at:%H:%M:%S.%f}"[:-3],
+            f"{entry.created_at:%H:%M:%S}",
             entry.previous_status or "",
             entry.new_status,
             (entry.metadata or {}).get("wait_reason") or entry.cause,
@@ -113,16 +114,20 @@ async def print_history(job: JobHandle[str]) -> None:
 
 
 def print_runs(runs: list[Run]) -> None:
-    table = Table("attempt", "worker", "ended", "error", title="Its runs", title_justify="left", title_style="bold")
+    table = narrow("attempt", "worker", "ended", "error", title="Its runs")
     for run in runs:
         table.add_row(str(run.attempt), short(run.worker_id), run.status, run.error or "")
     console.print(table)
 
 
 def short(name: str | None) -> str:
-    """The last characters of an id are the ones that differ."""
-    kind, _, rest = (name or "").rpartition(":")
-    return f"{kind} …{rest[-6:]}".strip() if rest else ""
+    """People by name; of an id the last characters are the ones that differ."""
+    rest = (name or "").rpartition(":")[2]
+    return f"…{rest[-6:]}" if len(rest) > 30 else rest
+
+
+def narrow(*headings: str, title: str) -> Table:
+    return Table(*headings, title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
 
 
 async def work() -> None:
