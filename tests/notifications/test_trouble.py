@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from cortex_plane.core.decisions import Decided, Unknown
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import JobId, RunId
 from cortex_plane.core.people import ChannelId
+from cortex_plane.operations.decide_approval import look_by_token
 from cortex_plane.operations.link_channel import unlink_channel
 from cortex_plane.operations.switch_user import disable_user
 from cortex_plane.ports.channels import Channel
@@ -76,11 +78,11 @@ async def test_a_service_that_hangs_holds_up_neither_the_others_nor_the_job(offi
     office.services.telegram.instead.append(HANG)
     job = await office.release.submit(gate={"approvers": ["alice"]})
 
-    async def slack_was_told() -> bool:
-        return bool(office.services.tokens("slack")) and bool(office.services.tokens("email"))
+    async def the_others_were_told() -> bool:
+        return all(office.services.tokens(service) for service in ("telegram", "slack", "email"))
 
     async with working(office.plane):
-        await eventually(slack_was_told)
+        await eventually(the_others_were_told)
         await office.decide(job, await office.user("alice"))
         await status_becomes(job, JobStatus.COMPLETED)
         assert [part.status for part in await office.parts(purpose="ask")].count(JobStatus.RUNNING) == 1
@@ -188,7 +190,39 @@ async def test_a_message_that_cannot_be_edited_for_now_keeps_no_other_back(offic
     assert "Approved by Alice" in office.services.shown("telegram")
 
 
+async def test_a_message_that_was_deleted_is_let_go(office: Office) -> None:
+    await office.person("alice", "telegram", "slack")
+    await office.asked("alice")
+    fake: Any = office.services.telegram.fake
+    fake.messages.clear()
+    await office.click("slack")
+
+    failed = [part for part in await office.parts(purpose="settle") if part.status is JobStatus.FAILED]
+    assert [part.retry_count for part in failed] == [0]
+    assert "message to edit not found" in str(failed[0].error_message)
+
+
 # -- races and crashes ---------------------------------------------------------------------------
+
+
+async def test_a_token_is_known_before_its_message_is_sent(office: Office) -> None:
+    await office.person("alice", "telegram")
+    seen: list[bool] = []
+
+    class Looking(Interrupted):
+        async def send(self, message: ApprovalMessage, to: Address) -> Sent:
+            seen.append(await look_by_token(office.store, message.token) is not None)
+            return await super().send(message, to)
+
+    office.plane.channels["telegram"] = Looking(telegram(office))
+    await office.asked("alice")
+
+    assert seen == [True]
+
+
+async def everybody_heard(office: Office) -> bool:
+    """Of all messages that are known; the one that is being sent is not."""
+    return [notice.status for notice in await office.notices(purpose="settle")] == [JobStatus.COMPLETED]
 
 
 async def test_a_message_that_is_sent_while_somebody_decides_is_edited_at_once(office: Office) -> None:
@@ -198,6 +232,7 @@ async def test_a_message_that_is_sent_while_somebody_decides_is_edited_at_once(o
         [request] = await office.store.approvals.list(open_only=True)
         answer = await office.store.approvals.decide(request.id, alice.id, "approved", door="page")
         assert isinstance(answer, Decided)
+        await eventually(partial(everybody_heard, office))
 
     office.plane.channels["telegram"] = Interrupted(telegram(office), after=decided)
     await office.asked("alice")
@@ -212,6 +247,7 @@ async def test_an_edit_that_fails_right_then_is_tried_again(office: Office) -> N
     async def decided() -> None:
         [request] = await office.store.approvals.list(open_only=True)
         await office.store.approvals.decide(request.id, alice.id, "approved", door="page")
+        await eventually(partial(everybody_heard, office))
         office.services.telegram.instead.append(BROKEN)
 
     office.plane.channels["telegram"] = Interrupted(telegram(office), after=decided)

@@ -1,4 +1,7 @@
-"""Ends approvals that nobody decided in time, reminds people of those that wait, and asks others when it is time to."""
+"""Ends approvals that nobody decided in time, reminds people of those that wait, and asks others when it is time to.
+
+Apart from the timers: whatever goes wrong with an approval, delayed jobs and retries still fall due.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from cortex_plane.operations import expire_approvals as expiring
 from cortex_plane.ports.store import Store
 
 LONGEST_REST_SECONDS = 1.0
-SHORTEST_REST_SECONDS = 0.05
+SHORTEST_REST_SECONDS = 0.005
 
 
 class Deadlines:
@@ -20,10 +23,15 @@ class Deadlines:
         if await self.act():
             return 0.0
         due = await self._store.approvals.next_due_in()
-        return LONGEST_REST_SECONDS if due is None else min(max(due, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
+        if due is None or due <= 0:  # What could not be done now is not hurried.
+            return LONGEST_REST_SECONDS
+        return min(max(due, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
 
     async def act(self) -> bool:
-        """Does what is due, one batch of it; whether there may be more."""
+        """Does what is due, one batch of it; whether there may be more. While none is open, this is one look into an index."""
+        due = await self._store.approvals.next_due_in()
+        if due is None or due > 0:
+            return False
         ended = await expiring.expire_approvals(self._store)
         chased = await chasing.chase_approvals(self._store)
         return ended == expiring.BATCH or chased == chasing.BATCH
