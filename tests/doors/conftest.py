@@ -6,8 +6,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from cortex_plane.adapters.http.routes import channel_callbacks
 from tests.contract.support import Raw, raw_client
 from tests.doors.house import House, Person, open_house
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is slow, not wrong."""
+    monkeypatch.setattr(channel_callbacks, "PATIENCE_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from httpx import ASGITransport, AsyncClient, Response
 
 from cortex_plane import Context, JobHandle
 from cortex_plane.adapters.http.app import create_app
+from cortex_plane.adapters.http.routes.channel_callbacks import NOTHING_DONE, STILL_AT_IT
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.approval_messages import button_data
 from cortex_plane.core.approval_tokens import ApprovalToken, mint
@@ -277,6 +278,8 @@ def _of_text(text: str) -> str:
         ("It is too late", "expired"),
         ("The job was cancelled", "withdrawn"),
         ("This link or button", "unknown"),
+        (STILL_AT_IT, "late"),
+        (NOTHING_DONE, "nothing"),
     ):
         if text.startswith(begin):
             return word

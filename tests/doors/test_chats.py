@@ -108,9 +108,8 @@ async def test_a_store_that_is_away_is_told_in_time(
         raise Unavailable("the database does not answer")
 
     monkeypatch.setattr(channel_callbacks, "decide_by_click", away)
-    monkeypatch.setattr("tests.doors.house._of_text", str)
 
-    assert await DOORS[chat](house, one) == channel_callbacks.NOTHING_DONE
+    assert await DOORS[chat](house, one) == "nothing"
 
 
 @pytest.mark.parametrize("chat", CHATS)
@@ -126,9 +125,8 @@ async def test_a_decision_that_takes_longer_than_a_service_waits_is_finished_all
 
     monkeypatch.setattr(channel_callbacks, "decide_by_click", slow)
     monkeypatch.setattr(channel_callbacks, "PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr("tests.doors.house._of_text", str)
 
-    assert await DOORS[chat](house, one) == channel_callbacks.STILL_AT_IT
+    assert await DOORS[chat](house, one) == "late"
     go_on.set()
     await asyncio.gather(*channel_callbacks._going_on)
 

@@ -11,7 +11,7 @@ import pytest
 from cortex_plane import JobStatus, Submission
 from tests.doors.house import CHATS, DOORS, House, Try, open_house
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 WAITING = 300
 
