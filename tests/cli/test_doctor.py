@@ -218,7 +218,6 @@ def test_an_outdated_schema_cannot_be_used_on_postgres(cortex: Cortex, postgres_
     assert (
         "Problem 1: The schema is older than this program: 0002 steering, 0003 audit, 0004 groups, 0005 webhooks, "
         "0006 costs_and_retention, 0007 durable, 0008 people, 0009 approvals, 0010 access missing.\n"
-        "           → cortex db upgrade\n"
-        in result.out
+        "           → cortex db upgrade\n" in result.out
     )
     assert cortex("jobs", "list", "--database-url", postgres_url).code == 5
