@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
@@ -14,6 +15,7 @@ from cortex_plane.access import Access
 from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.agent_options import AgentOptions, WorkOptions, agent_code, check_positive
 from cortex_plane.agents import Agent, AsyncHandler
+from cortex_plane.approvals import Approvals
 from cortex_plane.auditing import Auditing
 from cortex_plane.checkpoints import CheckpointsOfPlane
 from cortex_plane.core.agents import AgentRecord
@@ -41,7 +43,8 @@ from cortex_plane.operations.find_job import find_job, find_job_id
 from cortex_plane.operations.retry_job import retry_job
 from cortex_plane.operations.submit_jobs import Submission, submit_jobs
 from cortex_plane.options import SubmitOptions
-from cortex_plane.ports.channels import Channel
+from cortex_plane.people import People
+from cortex_plane.ports.channels import Channel, Clicks
 from cortex_plane.ports.clock import Clock, NewId
 from cortex_plane.ports.graphs import GraphCheckpoints
 from cortex_plane.ports.store import Store
@@ -60,7 +63,7 @@ from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
 from cortex_plane.templates import Templates
 from cortex_plane.webhooks import Webhooks
-from cortex_plane.wiring import channels, execution_service, graph_executor, http_client, open_store
+from cortex_plane.wiring import channels, clicks, execution_service, graph_executor, http_client, open_store
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -96,6 +99,8 @@ class Plane(Steering):
         self.grants = Grants(self)
         self.billing = Billing(self)
         self.schedules = Schedules(self)
+        self.approvals = Approvals(self)
+        self.people = People(self)
         self.channels = dict(channels or {})
         """Ways to reach approvers, by type, that take the place of those in the settings."""
         self._ids, self._chance = ids, chance
@@ -330,10 +335,16 @@ class Opened:
         self.directory = Directory(self.store)
         http, settings = http_client(), plane.settings
         self.execution = execution_service(settings, self.store, self.directory, plane.clock, plane._ids, http)
+        self._http = http
         self.channels = channels(settings, http, plane.clock, self.store.webhooks.target, plane.channels)
         self.built_in = built_in_agents(
             self.store, self.directory, plane._ids, plane.clock, http, self.execution, self.channels, settings.public_url
         )
+
+    @cached_property
+    def clicks(self) -> dict[str, Clicks]:
+        """The services whose buttons decide, by name."""
+        return clicks(self._plane.settings, self._http, self._plane.clock)
 
     async def ready(self) -> None:
         if self._is_open and self._registered.issuperset(self._plane.agents):

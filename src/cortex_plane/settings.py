@@ -49,7 +49,7 @@ class Settings:
     http_body_limit_bytes: int = 4 * 1024 * 1024
     log_level: str = "info"
     log_json: bool = False
-    public_url: str = "http://localhost:8700"
+    public_url: str = "http://localhost:8080"
     telegram_bot_token: str = _secret()
     telegram_webhook_secret: str = _secret()
     telegram_url: str = TELEGRAM_URL

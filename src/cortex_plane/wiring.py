@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from cortex_plane.adapters.system import SystemClock, new_id
@@ -13,7 +13,7 @@ from cortex_plane.core.errors import InvalidInput, WrongDatabase
 from cortex_plane.core.webhooks import EndpointId, Target
 from cortex_plane.operations.directory import Directory
 from cortex_plane.operations.execution.service import LocalExecution
-from cortex_plane.ports.channels import Channel
+from cortex_plane.ports.channels import Channel, Clicks
 from cortex_plane.ports.clock import Clock, NewId
 from cortex_plane.ports.execution import ExecutionService
 from cortex_plane.ports.graphs import GraphExecutor
@@ -21,6 +21,9 @@ from cortex_plane.ports.http import Http
 from cortex_plane.ports.passwords import Passwords
 from cortex_plane.ports.store import Store
 from cortex_plane.settings import DISCORD_URL, SLACK_URL, TELEGRAM_URL, Settings
+
+if TYPE_CHECKING:
+    from cortex_plane.adapters.channels import SlackChannel
 
 FindTarget = Callable[[EndpointId], Awaitable[Target | None]]
 
@@ -108,6 +111,20 @@ def channels(
     return _Channels({} if own is None else own, makers)
 
 
+def clicks(settings: Settings, http: Http, clock: Clock) -> dict[str, Clicks]:
+    """The services whose buttons decide: those for which the settings have what their clicks are checked with."""
+    from cortex_plane.adapters.channels.clicks import DiscordClicks, SlackClicks, TelegramClicks
+
+    found: dict[str, Clicks] = {}
+    if settings.telegram_webhook_secret:
+        found["telegram"] = TelegramClicks(settings.telegram_webhook_secret)
+    if settings.discord_public_key:
+        found["discord"] = DiscordClicks(settings.discord_public_key)
+    if settings.slack_signing_secret and settings.slack_bot_token:
+        found["slack"] = SlackClicks(_slack(settings, http), settings.slack_signing_secret, clock)
+    return found
+
+
 class _Channels(Mapping[str, Channel]):
     def __init__(self, own: Mapping[str, Channel], makers: Mapping[str, Callable[[], Channel]]) -> None:
         self._own, self._makers = own, makers
@@ -155,7 +172,7 @@ def _discord(settings: Settings, http: Http) -> Channel:
     )
 
 
-def _slack(settings: Settings, http: Http) -> Channel:
+def _slack(settings: Settings, http: Http) -> SlackChannel:
     from cortex_plane.adapters.channels import SlackChannel
 
     return SlackChannel(

@@ -48,7 +48,7 @@ Settings
   http_body_limit_bytes  4194304  default
   log_level  info  default
   log_json  False  default
-  public_url  http://localhost:8700  default
+  public_url  http://localhost:8080  default
   telegram_bot_token  default
   telegram_webhook_secret  default
   telegram_url  https://api.telegram.org  default

@@ -29,12 +29,18 @@ def test_the_three_agents_of_hello_run(cortex: Cortex, folder: Path) -> None:
     assert "somebody.txt" in Path(listed["runs"][0]["log_path"]).read_text()
 
 
-def test_the_agent_of_the_readme_runs_as_it_stands_there(folder: Path) -> None:
+def test_the_agent_of_the_readme_runs_as_it_stands_there(folder: Path, cortex: Cortex) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     (folder / "release.py").write_text(readme.partition("```python\n")[2].partition("```")[0])
 
     with started("worker", "release.py", folder=folder) as worker:
         worker.wait_for("worker_started")
-        with started("jobs", "submit", "release-bot", "version=1.4.0", "--wait", folder=folder) as submitted:
-            submitted.wait_for_output("app:1.4.0 is live")
-            assert submitted.ended()[0] == 0
+        assert cortex("users", "add", "ada", "--role", "approver", "--no-password").code == 0
+        job_id = json.loads(cortex("jobs", "submit", "release-bot", "version=1.4.0", "--json").out)["id"]
+        with started("jobs", "watch", job_id, folder=folder) as watching:
+            watching.wait_for_output("WAITING_FOR_APPROVAL")
+            [asked] = json.loads(cortex("approvals", "list", "--as", "ada", "--json").out)["approvals"]
+            assert (asked["summary"], asked["details"]) == ("Deploy 1.4.0", {"image": "app:1.4.0"})
+            assert cortex("approvals", "approve", asked["id"], "--as", "ada").code == 0
+            watching.wait_for_output("app:1.4.0 is live")
+            assert watching.ended()[0] == 0

@@ -39,6 +39,7 @@ Jobs
 Steering
   queues         See what waits where; pause, limit and share.
   gate           Stop everything at once, and start it again.
+  approvals      See what waits for people, and decide it.
   templates      Keep job definitions, and submit from them.
   groups         Submit jobs that belong together, and look at them.
   schedules      Run agents, templates and graphs by cron rules.
@@ -49,7 +50,7 @@ Steering
 Care
   tenants        Who owns jobs.
   keys           What programs sign in with.
-  users          People who sign in.
+  users          People who sign in, decide, and are asked.
   budgets        What agents and tenants may spend.
   retention      How long finished jobs are kept.
   checkpoints    Check what is recorded of jobs, and try new code on it.

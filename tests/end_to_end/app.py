@@ -175,10 +175,10 @@ class Death:
             self._armed = self._armed or now
             return rows
 
-        def dying_committed() -> None:
+        def dying_committed(changed: bool) -> None:
             if self._armed:
                 die_now()
-            committed()
+            committed(changed)
 
         database._execute, database._writer.committed = dying_execute, dying_committed
 

@@ -19,7 +19,7 @@ from tests.http.conftest import Api
 pytestmark = pytest.mark.anyio
 
 # What belongs to one tenant and is named in the address.
-OBJECTS = ("{job_id}", "{group_id}", "{endpoint_id}", "{key_id}", "/templates/{name}")
+OBJECTS = ("{job_id}", "{group_id}", "{endpoint_id}", "{key_id}", "{approval_id}", "/templates/{name}")
 
 
 class Call(NamedTuple):
@@ -46,6 +46,8 @@ async def every_call(api: Api) -> list[Call]:
         "name": "nightly",
         "scope": "agent",
         "code": "not-found",
+        "approval_id": job_id,
+        "token": "cortex_apr_1_unknown",
     }
     found: list[Call] = []
     for route in served_by(api.app):
@@ -78,6 +80,15 @@ async def test_a_stranger_is_refused_everywhere_but_at_the_open_doors(api: Api) 
         "/readyz",
         "/openapi.json",
         "/api/v1/session",
+        "/api/approvals/approve",
+        "/api/approvals/deny",
+        "/api/approvals/{token}/approve",
+        "/api/approvals/{token}/deny",
+        "/approvals/{token}",
+        "/approval-page.css",
+        "/api/channels/telegram",
+        "/api/channels/discord",
+        "/api/channels/slack",
     }
 
 

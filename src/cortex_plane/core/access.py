@@ -15,8 +15,8 @@ from typing import NewType
 
 from cortex_plane.core.errors import Conflict, CortexError, Denied, InvalidInput, NotFound, did_you_mean
 from cortex_plane.core.jobs import TenantId
+from cortex_plane.core.people import UserId
 
-UserId = NewType("UserId", str)
 ApiKeyId = NewType("ApiKeyId", str)
 
 KEY_PREFIX = "ctx_"

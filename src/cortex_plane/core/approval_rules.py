@@ -21,7 +21,7 @@ from cortex_plane.core.decisions import NotAllowed
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import AgentId, JobId, RunId, TenantId
 from cortex_plane.core.normal_json import normal
-from cortex_plane.core.people import User, UserGroupId
+from cortex_plane.core.people import User, UserGroupId, UserId
 
 SUMMARY_LIMIT = 2_000
 REASON_LIMIT = 2_000
@@ -119,10 +119,13 @@ def refusal(request: ApprovalRequest, voter: Voter) -> NotAllowed | None:
 
 
 def _is_asked(request: ApprovalRequest, voter: Voter) -> bool:
-    if not request.designated and voter.may_approve:
-        return True
+    return (not request.designated and voter.may_approve) or is_named(request, voter.user.id, voter.groups)
+
+
+def is_named(request: ApprovalRequest, user_id: UserId, groups: frozenset[UserGroupId]) -> bool:
+    """Whether the request is put to this person, by name or by a group."""
     asked = (request.approvers, request.escalate_to) if request.escalated_at is not None else (request.approvers,)
-    return any(voter.user.id in some.users or not voter.groups.isdisjoint(some.groups) for some in asked)
+    return any(user_id in some.users or not groups.isdisjoint(some.groups) for some in asked)
 
 
 # -- what follows --------------------------------------------------------------------------------

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from cortex_plane.core.access import Account, AccountExists, AccountNotFound, UserId
+from cortex_plane.core.access import Account, AccountExists, AccountNotFound
 from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.errors import InvalidInput
+from cortex_plane.core.people import UserId
 from cortex_plane.operations.names import checked_readable_name
 from cortex_plane.ports.clock import NewId
 from cortex_plane.ports.store import Store

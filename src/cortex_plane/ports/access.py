@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from cortex_plane.core.access import Account, ApiKey, ApiKeyId, Credential, NewApiKey, Role, UserId
+from cortex_plane.core.access import Account, ApiKey, ApiKeyId, Credential, NewApiKey, Role
 from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.http_requests import Beginning, RequestKey
 from cortex_plane.core.jobs import TenantId
+from cortex_plane.core.people import UserId
 
 
 class ApiKeys(Protocol):

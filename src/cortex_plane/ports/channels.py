@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-from cortex_plane.core.approval_messages import Address, ApprovalMessage, ClosedMessage, Sent
+from cortex_plane.core.approval_messages import Address, ApprovalMessage, Click, ClosedMessage, Sent
 from cortex_plane.core.errors import Denied, Unavailable
 
 
@@ -39,3 +40,23 @@ class Channel(Protocol):
     async def edit(self, sent: Sent, closed: ClosedMessage) -> None:
         """Takes the buttons away and says how it ended; where messages cannot be changed, says so in another one.
         Harmless when repeated. Raises as `send` does."""
+
+
+class Greeting:
+    """A service asks whether anybody is there, and whether forged signatures are noticed."""
+
+
+class Clicks(Protocol):
+    """What a service sends when somebody presses a button. It waits for an answer, for about three seconds."""
+
+    def read(self, headers: Mapping[str, str], body: bytes) -> Click | Greeting | None:
+        """None for whatever is not a click on one of our buttons. Raises NotGenuine."""
+
+    def answer(self, click: Click, text: str, closed: ClosedMessage | None) -> dict[str, Any] | None:
+        """The document to answer with; None is an answer without one. `closed` is what this click has brought about."""
+
+    def acknowledge(self, greeting: Greeting | None) -> dict[str, Any] | None:
+        """The answer to a greeting, or to what is not for us."""
+
+    async def tell(self, click: Click, text: str) -> None:
+        """After the answer, where that cannot say anything. Raises as `send` does."""

@@ -44,6 +44,8 @@ class People(Protocol):
     async def members(self, group_id: UserGroupId) -> list[User]:
         """By name."""
 
+    async def groups_of(self, user_id: UserId) -> frozenset[UserGroupId]: ...
+
     async def link_channel(self, channel: LinkedChannel, entry: AuditEntry) -> bool:
         """False when somebody has that address already."""
 

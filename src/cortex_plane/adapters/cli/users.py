@@ -1,4 +1,4 @@
-"""`cortex users`: people who sign in."""
+"""`cortex users`: people who sign in, their passwords and roles."""
 
 from __future__ import annotations
 
@@ -22,24 +22,29 @@ async def add(
     role: Roles = (),
     tenant: OfTenant = None,
     email: Annotated[str | None, Parameter(metavar="ADDRESS", help="Where mail reaches them.")] = None,
+    shown_as: Annotated[str | None, Parameter(metavar="NAME", help="What others are shown of them.")] = None,
+    no_password: Annotated[bool, Parameter(help="They do not sign in: they decide by their messages.")] = False,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:
-    """Add a user who signs in with a password.
+    """Add a user who signs in, decides, or is asked.
 
     The password is asked for, or read from standard input.
 
     Try:
         cortex users add ada --role admin --email ada@example.com
+        cortex users add grace --role approver --no-password
     """
     from cortex_plane.adapters.cli.output import print_json
     from cortex_plane.core.access import check_password, check_roles
 
     roles = check_roles(role) if role else ()
-    password = check_password(_password())
+    secret = None if no_password else check_password(_password())
     async with existing_plane(database_url) as plane:
-        account = await plane.access.add_user(name, email=email, actor=me())
-        await plane.access.set_password(name, password, actor=me())
+        await plane.people.add(name, display_name=shown_as, email=email, actor=me())
+        if secret is not None:
+            await plane.access.set_password(name, secret, actor=me())
+        account = await plane.access.user(name)
         for one in roles:
             account = await plane.access.give_role(name, one, tenant=tenant, actor=me())
     if as_json:

@@ -60,6 +60,14 @@ _anybody.requirement = Requirement(open=True)  # type: ignore[attr-defined]
 anybody: Any = Depends(_anybody)
 
 
+async def _anybody_by_link() -> None:
+    """What programs on the way have added to an address is left alone."""
+
+
+_anybody_by_link.requirement = Requirement(open=True)  # type: ignore[attr-defined]
+anybody_by_link: Any = Depends(_anybody_by_link)
+
+
 def _declared(requirement: Requirement) -> Any:
     async def check(request: Request, tenant: Tenant = None, x_cortex_tenant: TenantHeader = None) -> Caller:
         credential = await credential_of(request)

@@ -15,6 +15,7 @@ from cortex_plane.adapters.http import docs
 from cortex_plane.adapters.http.access import anybody
 from cortex_plane.adapters.http.errors import handle_errors
 from cortex_plane.adapters.http.frame import ANY_HOST, Frame, Limits, host_name
+from cortex_plane.adapters.http.hiding import hide_tokens_of_the_server
 from cortex_plane.adapters.http.mounting import mount
 from cortex_plane.adapters.http.openapi import describe
 from cortex_plane.adapters.http.served import served_by
@@ -34,6 +35,7 @@ def create_app(plane: Plane, settings: Settings | None = None) -> FastAPI:
     settings = settings or plane.settings
     app = FastAPI(version=_version(), docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=_lifespan)
     app.state.plane, app.state.secure = plane, settings.http_secure
+    hide_tokens_of_the_server()
     handle_errors(app)
     app.include_router(docs.router)
     mount(app)

@@ -13,7 +13,9 @@ from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
-from cortex_plane.core import access, errors, groups, http_requests, templates, webhooks
+from cortex_plane.adapters.http.hiding import hidden
+from cortex_plane.core import access, approvals, errors, groups, http_requests, people, templates, webhooks
+from cortex_plane.ports.channels import NotGenuine
 
 log = structlog.get_logger()
 
@@ -44,6 +46,12 @@ class ForeignPage(errors.Denied):
         super().__init__("This request lacks the X-CSRF-Token of the session. Take it from GET /api/v1/me.")
 
 
+NO_SUCH_APPROVAL = Kind("approval-not-found", 404, "There is no such approval")
+ALREADY_DECIDED = Kind("already-decided", 409, "Somebody has decided it already")
+APPROVAL_EXPIRED = Kind("approval-expired", 410, "Nobody decided in time")
+APPROVAL_WITHDRAWN = Kind("approval-withdrawn", 410, "There is nothing to decide any more")
+MAY_NOT_DECIDE = Kind("may-not-decide", 403, "Not allowed")
+
 # The first that fits decides, so children come before their families.
 KINDS: dict[type[Exception], Kind] = {
     BadCursor: Kind("bad-cursor", 400, "The cursor is not one of ours"),
@@ -63,6 +71,8 @@ KINDS: dict[type[Exception], Kind] = {
     templates.TemplateNotFound: Kind("template-not-found", 404, "There is no such template"),
     webhooks.EndpointNotFound: Kind("webhook-not-found", 404, "There is no such webhook"),
     access.ApiKeyNotFound: Kind("key-not-found", 404, "There is no such key"),
+    approvals.ApprovalNotFound: NO_SUCH_APPROVAL,
+    people.UserNotFound: Kind("user-not-found", 404, "There is no such user"),
     access.AccountNotFound: Kind("user-not-found", 404, "There is no such user"),
     errors.NotFound: Kind("not-found", 404, "There is no such thing"),
     errors.AlreadyFinished: Kind("already-finished", 409, "The job has ended"),
@@ -73,9 +83,11 @@ KINDS: dict[type[Exception], Kind] = {
     errors.CheckpointCorrupted: Kind("checkpoint-corrupted", 409, "The checkpoint is damaged"),
     groups.GroupFinished: Kind("group-finished", 409, "The group has ended"),
     access.AccountExists: Kind("user-exists", 409, "There is such a user already"),
+    approvals.ApprovalClosed: Kind("approval-closed", 409, "Nobody is to be asked any more"),
     errors.Conflict: Kind("conflict", 409, "Its state does not allow this"),
     errors.InvalidInput: Kind("invalid-input", 422, "The input is wrong"),
     errors.BudgetExhausted: Kind("budget-exhausted", 403, "The budget is spent"),
+    NotGenuine: Kind("not-genuine", 401, "The request does not bear the sign of the service"),
     errors.Denied: Kind("denied", 403, "Not allowed"),
     errors.Unavailable: Kind("unavailable", 503, "Not available now"),
     errors.CortexError: Kind("unexpected", 500, "Something unexpected happened"),
@@ -87,11 +99,13 @@ METHOD_NOT_ALLOWED = Kind("method-not-allowed", 405, "This address does not take
 TOO_LARGE = Kind("body-too-large", 413, "The body is too large")
 WRONG_HOST = Kind("wrong-host", 421, "This server does not answer for that host")
 UNEXPECTED = Kind("unexpected", 500, "Something unexpected happened")
+OF_APPROVALS = (ALREADY_DECIDED, APPROVAL_EXPIRED, APPROVAL_WITHDRAWN, MAY_NOT_DECIDE)
 OF_HTTP = {kind.status: kind for kind in (MALFORMED, NO_SUCH_ROUTE, METHOD_NOT_ALLOWED, TOO_LARGE)}
 
 
 def all_kinds() -> dict[str, Kind]:
-    kinds = [*KINDS.values(), MALFORMED, NO_SUCH_ROUTE, METHOD_NOT_ALLOWED, TOO_LARGE, WRONG_HOST, UNEXPECTED]
+    of_http = (MALFORMED, NO_SUCH_ROUTE, METHOD_NOT_ALLOWED, TOO_LARGE, WRONG_HOST, UNEXPECTED)
+    kinds = [*KINDS.values(), *OF_APPROVALS, *of_http]
     return {kind.code: kind for kind in kinds}
 
 
@@ -124,16 +138,16 @@ def handle_errors(app: FastAPI) -> None:
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, errors.CortexError)
-        return _answer(problem_of(error, _id_of(request)), _headers_for(error))
+        return _answer(problem_of(error, id_of(request)), _headers_for(error))
 
     async def wrong_input(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
         found = error.errors()
         if any(one["type"] == "json_invalid" for one in found):
-            return _answer(problem(MALFORMED, _json_trouble(found[0]), request_id=_id_of(request)))
+            return _answer(problem(MALFORMED, _json_trouble(found[0]), request_id=id_of(request)))
         fields = [{"field": field_path(one["loc"]), "message": _message(one)} for one in found]
         detail = "; ".join(f"{one['field']}: {one['message']}" if one["field"] else one["message"] for one in fields[:5])
-        return _answer(problem(KINDS[errors.InvalidInput], detail, fields, _id_of(request)))
+        return _answer(problem(KINDS[errors.InvalidInput], detail, fields, id_of(request)))
 
     async def of_http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
@@ -141,12 +155,12 @@ def handle_errors(app: FastAPI) -> None:
         headers = dict(error.headers or {})
         if kind is METHOD_NOT_ALLOWED:
             headers["Allow"] = ", ".join(sorted(methods_at(request.app, request.url.path)))
-        return _answer(problem(kind, _http_detail(request, kind, error, headers), request_id=_id_of(request)), headers)
+        return _answer(problem(kind, _http_detail(request, kind, error, headers), request_id=id_of(request)), headers)
 
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        log.error("http.unexpected", request_id=_id_of(request), exc_info=error)
+        log.error("http.unexpected", request_id=id_of(request), exc_info=error)
         detail = "This is our mistake, not yours. Whoever runs this server finds more in its log, under the request id."
-        return _answer(problem(UNEXPECTED, detail, request_id=_id_of(request)))
+        return _answer(problem(UNEXPECTED, detail, request_id=id_of(request)))
 
     app.add_exception_handler(errors.CortexError, ours)
     app.add_exception_handler(RequestValidationError, wrong_input)
@@ -171,7 +185,7 @@ def field_path(location: Sequence[str | int]) -> str:
     return path
 
 
-def _id_of(request: Request) -> str | None:
+def id_of(request: Request) -> str | None:
     return getattr(request.state, "request_id", None)
 
 
@@ -208,9 +222,9 @@ def _json_trouble(found: Any) -> str:
 def _http_detail(request: Request, kind: Kind, error: HTTPException, headers: dict[str, str]) -> str:
     match kind.code:
         case "no-such-route":
-            return f"There is nothing at {request.url.path}. What there is: /docs"
+            return f"There is nothing at {hidden(request.url.path)}. What there is: /docs"
         case "method-not-allowed":
-            return f"{request.url.path} does not take {request.method}. It takes {headers['Allow']}."
+            return f"{hidden(request.url.path)} does not take {request.method}. It takes {headers['Allow']}."
         case "malformed":
             return "The body cannot be read: it must be JSON in UTF-8."
         case _:

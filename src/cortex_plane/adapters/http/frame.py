@@ -34,6 +34,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
+    "X-Robots-Tag": "noindex, nofollow",
 }
 
 

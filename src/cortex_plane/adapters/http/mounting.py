@@ -5,7 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, FastAPI
 
 from cortex_plane.adapters.http.routes import (
+    approval_page,
+    approval_tokens,
+    approvals,
     audit,
+    channel_callbacks,
     groups,
     health,
     job_changes,
@@ -23,7 +27,13 @@ from cortex_plane.adapters.http.routes import (
 PREFIX = "/api/v1"
 
 # At the root, under addresses that other programs know.
-AT_THE_ROOT: list[APIRouter] = [health.router, problems.router]
+AT_THE_ROOT: list[APIRouter] = [
+    health.router,
+    problems.router,
+    approval_tokens.router,
+    approval_page.router,
+    channel_callbacks.router,
+]
 
 # Under /api/v1. No address has a fixed word where another has an id: what is not there would be taken for the other.
 ROUTERS: list[APIRouter] = [
@@ -38,6 +48,9 @@ ROUTERS: list[APIRouter] = [
     templates.router,
     groups.router,
     webhooks.router,
+    approvals.mine,
+    approvals.bulk,
+    approvals.router,
     webhooks.letters,
     audit.router,
     keys.router,

@@ -109,6 +109,8 @@ def _problems(route: Served, requirement: Requirement) -> dict[int, list[Kind]]:
         statuses |= {401, 403, 404}
     elif "POST" in methods:
         statuses |= {401}
+    if "approvals" in route.path and "POST" in methods:
+        statuses |= {403, 404, 410, 429}
     if "{" in route.path:
         statuses |= {404}
     if methods - {"GET"}:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database, Row
 from cortex_plane.adapters.storage.scripts import Script, ask
-from cortex_plane.core.access import Account, ApiKey, ApiKeyId, Credential, GivenRole, NewApiKey, Role, UserId
+from cortex_plane.core.access import Account, ApiKey, ApiKeyId, Credential, GivenRole, NewApiKey, Role
 from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.jobs import TenantId
+from cortex_plane.core.people import UserId
 from cortex_plane.ports.json_text import dumps, loads
 
 

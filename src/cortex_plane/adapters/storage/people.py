@@ -60,6 +60,10 @@ class SqlPeople:
     async def members(self, group_id: UserGroupId) -> list[User]:
         return [user(row) for row in await self._database.read("people/members", group_id=group_id)]
 
+    async def groups_of(self, user_id: UserId) -> frozenset[UserGroupId]:
+        found = await self._database.read("people/groups_of", user_id=user_id)
+        return frozenset(UserGroupId(str(row["group_id"])) for row in found)
+
     async def link_channel(self, channel: LinkedChannel, entry: AuditEntry) -> bool:
         return await self._change(
             "people/link_channel",
