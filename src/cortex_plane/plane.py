@@ -98,6 +98,8 @@ class Plane(Steering):
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, Opened] = WeakKeyDictionary()
         self._workers: list[Worker] = []
         self.fault: Fault | None = None
+        self.execution_app: Any = None
+        """The ASGI application that is the execution service, where it is in this process; see `serve_itself`."""
 
     # -- agents ----------------------------------------------------------------------------------
 
@@ -325,7 +327,9 @@ class Opened:
         self.store = open_store(plane.settings.database_url, plane.clock, plane._ids)
         self.directory = Directory(self.store)
         http = http_client()
-        self.execution = execution_service(plane.settings, self.store, self.directory, plane.clock, plane._ids, http)
+        self.execution = execution_service(
+            plane.settings, self.store, self.directory, plane.clock, plane._ids, http, plane.execution_app
+        )
         self.built_in = built_in_agents(self.store, self.directory, plane._ids, plane.clock, http, self.execution)
 
     async def ready(self) -> None:

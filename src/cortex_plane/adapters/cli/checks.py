@@ -17,7 +17,7 @@ from cortex_plane.adapters.cli.planes import sqlite_file
 from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.errors import CortexError, InvalidInput
 from cortex_plane.core.states import WorkerStatus
-from cortex_plane.settings import FILE, PREFIX, Settings, load_settings
+from cortex_plane.settings import FILE, PREFIX, SECRETS, Settings, load_settings
 
 LIBRARIES = ("cortex-plane", "apsw", "asyncpg", "cyclopts", "orjson", "rich", "structlog", "uuid-utils")
 
@@ -86,9 +86,9 @@ def _settings(settings: Settings, database_url: str | None) -> Iterator[dict[str
 
 
 def _shown(name: str, value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    return "***" if name.endswith("_token") and value else without_password(value)
+    if name in SECRETS:
+        return "(set)" if value else ""
+    return without_password(value) if isinstance(value, str) else value
 
 
 # -- the database --------------------------------------------------------------------------------

@@ -6,6 +6,10 @@ from fastapi import APIRouter, FastAPI
 
 from cortex_plane.adapters.http.routes import (
     audit,
+    billing,
+    execution,
+    grants,
+    graphs,
     groups,
     health,
     job_changes,
@@ -13,6 +17,7 @@ from cortex_plane.adapters.http.routes import (
     jobs,
     keys,
     problems,
+    schedules,
     session,
     steering,
     templates,
@@ -23,7 +28,7 @@ from cortex_plane.adapters.http.routes import (
 PREFIX = "/api/v1"
 
 # At the root, under addresses that other programs know.
-AT_THE_ROOT: list[APIRouter] = [health.router, problems.router]
+AT_THE_ROOT: list[APIRouter] = [health.router, problems.router, execution.router]
 
 # Under /api/v1. No address has a fixed word where another has an id: what is not there would be taken for the other.
 ROUTERS: list[APIRouter] = [
@@ -41,6 +46,10 @@ ROUTERS: list[APIRouter] = [
     webhooks.letters,
     audit.router,
     keys.router,
+    schedules.router,
+    grants.router,
+    billing.router,
+    graphs.router,
 ]
 
 
