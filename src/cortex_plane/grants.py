@@ -72,8 +72,10 @@ class Billing:
     async def receipts(self, run_id: str) -> list[Receipt]:
         return await receipts_of_run(await self._plane.store, run_id)
 
-    async def totals(self) -> list[UsageTotal]:
-        return await (await self._plane.store).billing.totals()
+    async def totals(self, *, tenant: str | None = None) -> list[UsageTotal]:
+        """By account and unit."""
+        opened = await self._plane._open_here()
+        return await opened.store.billing.totals(None if tenant is None else await opened.directory.tenant(tenant))
 
     async def list(self, *, tenant: str | None = None) -> list[BillingAccount]:
         """By name."""

@@ -107,6 +107,8 @@ class Plane(Steering):
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, Opened] = WeakKeyDictionary()
         self._workers: list[Worker] = []
         self.fault: Fault | None = None
+        self.execution_app: Any = None
+        """The ASGI application that is the execution service, where it is in this process; see `serve_itself`."""
 
     # -- agents ----------------------------------------------------------------------------------
 
@@ -334,7 +336,9 @@ class Opened:
         self.store = open_store(plane.settings.database_url, plane.clock, plane._ids)
         self.directory = Directory(self.store)
         http, settings = http_client(), plane.settings
-        self.execution = execution_service(settings, self.store, self.directory, plane.clock, plane._ids, http)
+        self.execution = execution_service(
+            settings, self.store, self.directory, plane.clock, plane._ids, http, plane.execution_app
+        )
         self._http = http
         self.channels = channels(settings, http, plane.clock, self.store.webhooks.target, plane.channels)
         self.built_in = built_in_agents(

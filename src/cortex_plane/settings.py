@@ -15,17 +15,19 @@ from cortex_plane.core.errors import InvalidInput, did_you_mean
 
 PREFIX = "CORTEX_"
 FILE = "cortex.toml"
-
-
-TELEGRAM_URL = "https://api.telegram.org"
-DISCORD_URL = "https://discord.com/api/v10"
-SLACK_URL = "https://slack.com/api"
+SHORTEST_SERVICE_SECRET = 16
+SHORTEST_JWT_SECRET = 32
 
 
 def _secret() -> str:
     """A setting that nobody is shown: not in reports, not in errors, not in what Python prints."""
     made: str = field(default="", repr=False, metadata={"secret": True})
     return made
+
+
+TELEGRAM_URL = "https://api.telegram.org"
+DISCORD_URL = "https://discord.com/api/v10"
+SLACK_URL = "https://slack.com/api"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ class Settings:
     checkpoint_limit_bytes: int = 1024 * 1024
     internal_api_url: str = ""
     internal_api_token: str = _secret()
+    internal_api_other_token: str = _secret()
+    internal_api_requests_per_second: int = 100
+    internal_jwt_secret: str = _secret()
+    internal_jwt_other_secret: str = _secret()
+    internal_jwt_audience: str = "cortex-execution"
     files: str = ".cortex"
     http_host: str = "127.0.0.1"
     http_port: int = 8700
@@ -75,7 +82,12 @@ DESCRIPTIONS = {
     "checkpoint_warn_bytes": "A checkpoint that is larger is warned of",
     "checkpoint_limit_bytes": "A checkpoint that is larger is refused, and its job fails",
     "internal_api_url": "Where the execution service is that runs what schedules start; otherwise this process itself",
-    "internal_api_token": "What it is to be given as bearer token",
+    "internal_api_token": "The secret that the execution service is called with, and accepts",
+    "internal_api_other_token": "Another one that it accepts, while they are exchanged",
+    "internal_api_requests_per_second": "How many requests it takes from each caller in a second",
+    "internal_jwt_secret": "What callers of the execution service sign their tokens with (HS256), instead of sending a secret",
+    "internal_jwt_other_secret": "Another one that it accepts, while they are exchanged",
+    "internal_jwt_audience": "For whom such a token must be made (aud)",
     "files": "The folder for logs and artifacts of runs",
     "http_host": "The address on which cortex serve listens",
     "http_port": "The port on which cortex serve listens",
@@ -129,7 +141,7 @@ def load_settings(
 
 
 def _names() -> list[str]:
-    return [each.name for each in fields(Settings)]
+    return [setting.name for setting in fields(Settings)]
 
 
 def _from_file(path: Path, problems: list[str]) -> dict[str, Any]:
@@ -186,6 +198,7 @@ def _check(values: dict[str, Any], problems: list[str]) -> None:
         "checkpoint_warn_bytes",
         "checkpoint_limit_bytes",
         "http_body_limit_bytes",
+        "internal_api_requests_per_second",
     ):
         value = values.get(name)
         if value is not None and not (isfinite(value) and value > 0):
@@ -196,8 +209,7 @@ def _check(values: dict[str, Any], problems: list[str]) -> None:
     port = values.get("http_port")
     if port is not None and not 0 <= port <= 65_535:
         problems.append(f"http_port must be from 0 to 65,535, not {port}.")
-    if values.get("internal_api_url") and not values.get("internal_api_token"):
-        problems.append("internal_api_url needs internal_api_token too: the service answers nobody without it.")
+    _check_service(values, problems)
     level = values.get("log_level", "info")
     if level not in ("debug", "info", "warning", "error"):
         problems.append(f"log_level must be debug, info, warning or error, not {level!r}.")
@@ -247,4 +259,26 @@ _FORMS = {
     "discord_public_key": (r"[0-9a-fA-F]{64}", "the 64 hexadecimal digits that the developer portal shows"),
     "slack_bot_token": (r"[!-~]+", "text without spaces, as the app's page shows it: xoxb-…"),
     "slack_signing_secret": (r"[!-~]+", "text without spaces, as the app's page shows it"),
+}
+
+
+def _check_service(values: dict[str, Any], problems: list[str]) -> None:
+    """Secrets are not repeated here: what is read here ends up in logs."""
+    if values.get("internal_api_url") and not (values.get("internal_api_token") or values.get("internal_jwt_secret")):
+        problems.append(
+            "internal_api_url needs internal_api_token, or internal_jwt_secret, too: the service answers nobody without one."
+        )
+    for name, shortest in _SERVICE_SECRETS.items():
+        value = values.get(name)
+        if value and (len(value) < shortest or not re.fullmatch("[!-~]+", value)):
+            problems.append(f"{name} must be at least {shortest} characters of ASCII without spaces.")
+    if values.get("internal_jwt_audience") == "":
+        problems.append("internal_jwt_audience must not be empty: a token that is good for anybody is good for us too.")
+
+
+_SERVICE_SECRETS = {
+    "internal_api_token": SHORTEST_SERVICE_SECRET,
+    "internal_api_other_token": SHORTEST_SERVICE_SECRET,
+    "internal_jwt_secret": SHORTEST_JWT_SECRET,
+    "internal_jwt_other_secret": SHORTEST_JWT_SECRET,
 }

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.core.errors import InvalidInput, WrongDatabase
+from cortex_plane.core.schedules import SERVICE_NAME
 from cortex_plane.core.webhooks import EndpointId, Target
 from cortex_plane.operations.directory import Directory
 from cortex_plane.operations.execution.service import LocalExecution
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 FindTarget = Callable[[EndpointId], Awaitable[Target | None]]
 
 POSTGRES = ("postgresql", "postgres")
+IN_THIS_PROCESS = "http://localhost"
 
 
 def open_store(database_url: str, clock: Clock | None = None, ids: NewId = new_id) -> Store:
@@ -85,13 +87,16 @@ def graph_executor(graph: Any) -> GraphExecutor:
 
 
 def execution_service(
-    settings: Settings, store: Store, directory: Directory, clock: Clock, ids: NewId, http: Http
+    settings: Settings, store: Store, directory: Directory, clock: Clock, ids: NewId, http: Http, app: Any = None
 ) -> ExecutionService:
-    """Who executes what schedules start: the service that the settings name, or this process."""
-    if settings.internal_api_url:
-        from cortex_plane.adapters.execution_client import HttpExecution
+    """Who executes what schedules start: an ASGI application of this process, the service that the settings name, or this
+    process itself."""
+    if app is not None:
+        from cortex_plane.adapters.asgi_client import AsgiClient
 
-        return HttpExecution(http, settings.internal_api_url, settings.internal_api_token)
+        return _execution_over_http(settings, clock, AsgiClient(app), IN_THIS_PROCESS)
+    if settings.internal_api_url:
+        return _execution_over_http(settings, clock, http, settings.internal_api_url)
     return LocalExecution(store, directory, clock, ids, settings.payload_limit_bytes)
 
 
@@ -198,6 +203,16 @@ def _webhook(http: Http, clock: Clock, find_target: FindTarget) -> Channel:
     from cortex_plane.adapters.channels import WebhookChannel
 
     return WebhookChannel(http, clock, find_target)
+
+
+def _execution_over_http(settings: Settings, clock: Clock, http: Http, url: str) -> ExecutionService:
+    from cortex_plane.adapters.execution_client import HttpExecution
+    from cortex_plane.adapters.service_tokens import TokenSigner
+
+    if not settings.internal_jwt_secret:
+        return HttpExecution(http, url, settings.internal_api_token)
+    signer = TokenSigner(settings.internal_jwt_secret, settings.internal_jwt_audience, SERVICE_NAME, clock)
+    return HttpExecution(http, url, "", sign=signer.token)
 
 
 def _check_postgres(database_url: str) -> None:

@@ -12,7 +12,7 @@ may pass, and are raised as Unavailable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 from urllib.parse import quote
@@ -36,6 +36,8 @@ class HttpExecution:
     url: str
     token: str = field(repr=False)
     timeout_seconds: float = TIMEOUT_SECONDS
+    sign: Callable[[], str] | None = field(default=None, repr=False)
+    """Makes a token for each request, which is then sent instead."""
 
     async def start(
         self,
@@ -85,7 +87,7 @@ class HttpExecution:
 
     def _headers(self, more: dict[str, str]) -> dict[str, str]:
         return {
-            "authorization": f"Bearer {self.token}",
+            "authorization": f"Bearer {self.sign() if self.sign else self.token}",
             "content-type": "application/json",
             "accept": "application/json",
             "user-agent": "cortex-plane",

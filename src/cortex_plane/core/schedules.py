@@ -8,9 +8,11 @@ pending ──▶ running ──▶ success | error        the run that it start
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from shlex import quote
 from typing import Any, Literal, NewType
 from uuid import UUID, uuid5
@@ -36,6 +38,7 @@ Source = Literal["operator", "code"]
 SLOT_AGENT = "cortex.slot"
 SLOT_CONFIG = AgentConfig(queue=INTERNAL_QUEUE, retry=RetryPolicy(max_retries=20), crash_limit=1000)
 SERVICE_NAME = "cortex-scheduler"
+REVISION_LENGTH = 16
 OPEN: tuple[SlotStatus, ...] = ("pending", "running")
 
 
@@ -121,6 +124,19 @@ def slot_key(schedule_id: str, scheduled_for: datetime) -> str:
 
 def slot_time(scheduled_for: datetime) -> str:
     return scheduled_for.astimezone(UTC).isoformat()
+
+
+def revision_of(schedule: Schedule) -> str:
+    """Changes with whatever people may change, and stays the same when slots go by."""
+    said = {**asdict(schedule.terms), "grant_id": schedule.grant_id, "enabled": schedule.enabled}
+    text = json.dumps(said, sort_keys=True, default=slot_time)
+    return sha256(text.encode()).hexdigest()[:REVISION_LENGTH]
+
+
+class ScheduleChanged(Conflict):
+    def __init__(self, name: str, revision: str) -> None:
+        super().__init__(f'Schedule "{name}" has changed meanwhile: it is at "{revision}". Look at it again, then decide.')
+        self.name, self.revision = name, revision
 
 
 class ScheduleNotFound(NotFound):

@@ -34,6 +34,8 @@ class GrantWish:
     user_account_id: str | None = None
     created_by: str | None = None
     held: Sequence[str] | None = None
+    id: GrantId | None = None
+    """One that was given out before, for a request that may come again."""
 
 
 async def add_grant(store: Store, directory: Directory, clock: Clock, new_id: NewId, wish: GrantWish) -> Grant:
@@ -53,7 +55,7 @@ async def checked_grant(
     expires_at, max_uses = _expiry(wish.expires_at, as_datetime(clock.now())), _uses(wish.max_uses)
     account = await billing_account(store, new_id, tenant_id, wish.billing_account)
     grant = NewGrant(
-        id=GrantId(new_id()),
+        id=wish.id or GrantId(new_id()),
         tenant_id=tenant_id,
         billing_account_id=account.id,
         scopes=scopes,

@@ -41,6 +41,8 @@ class ScheduleWish:
     created_by: str | None = None
     held: Sequence[str] | None = None
     source: Source = "operator"
+    id: ScheduleId | None = None
+    """One that was given out before, for a request that may come again."""
 
 
 async def add_schedule(store: Store, directory: Directory, clock: Clock, new_id: NewId, wish: ScheduleWish) -> Schedule:
@@ -53,7 +55,7 @@ async def add_schedule(store: Store, directory: Directory, clock: Clock, new_id:
     await check_target_exists(store, directory, tenant_id, terms.graph_id)
     grant_id, grant, entries = await _grant(store, directory, clock, new_id, wish, tenant_id)
     schedule = Schedule(
-        id=ScheduleId(new_id()),
+        id=wish.id or ScheduleId(new_id()),
         tenant_id=tenant_id,
         name=name,
         grant_id=grant_id,

@@ -8,7 +8,7 @@ from datetime import datetime
 from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.errors import Conflict
 from cortex_plane.core.instants import as_datetime
-from cortex_plane.core.schedules import Schedule, ScheduleTerms, Slot
+from cortex_plane.core.schedules import Schedule, ScheduleChanged, ScheduleTerms, Slot, revision_of
 from cortex_plane.core.slots import recomputed, standing_at
 from cortex_plane.operations.add_schedule import check_grant, check_target_exists
 from cortex_plane.operations.directory import Directory
@@ -30,14 +30,18 @@ async def change_schedule(
     *,
     grant: str | None = None,
     actor: str | None = None,
+    revision: str | None = None,
 ) -> Schedule:
-    """The grant must allow what the schedule runs from now on."""
+    """The grant must allow what the schedule runs from now on. With a revision, it is changed only if it is still at that one;
+    otherwise ScheduleChanged is raised."""
     checked = checked_terms(terms, as_datetime(clock.now()))
     await check_target_exists(store, directory, schedule.tenant_id, checked.graph_id)
     await check_grant(store, clock, grant or schedule.grant_id, schedule.tenant_id, checked.graph_id)
     grant_id = schedule.grant_id if grant is None else (await find_grant(store, grant)).id
 
     def changed(before: Schedule, last: Slot | None, now: datetime) -> Schedule:
+        if revision is not None and revision != revision_of(before):
+            raise ScheduleChanged(before.name, revision_of(before))
         after = replace(before, terms=checked, grant_id=grant_id)
         return before if after == before else at_next(after, last, now)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cortex_plane.core.jobs import DEFAULT_TENANT
-from cortex_plane.core.schedules import Schedule, ScheduleNotFound
+from cortex_plane.core.schedules import Schedule, ScheduleId, ScheduleNotFound
 from cortex_plane.operations.directory import Directory
+from cortex_plane.operations.find_grant import is_id
 from cortex_plane.ports.store import Store
 
 
@@ -13,8 +14,8 @@ async def find_schedule(store: Store, directory: Directory, name_or_id: str, *, 
     found = await store.schedules.find(tenant_id, name_or_id)
     if found is not None:
         return found
-    known = await store.schedules.list(tenant_id)
-    for schedule in known:
-        if schedule.id == name_or_id.strip().lower():
-            return schedule
-    raise ScheduleNotFound(name_or_id, [schedule.name for schedule in known])
+    schedule_id = name_or_id.strip().lower()
+    by_id = await store.schedules.get(ScheduleId(schedule_id)) if is_id(schedule_id) else None
+    if by_id is not None and by_id.tenant_id == tenant_id:
+        return by_id
+    raise ScheduleNotFound(name_or_id, [schedule.name for schedule in await store.schedules.list(tenant_id)])

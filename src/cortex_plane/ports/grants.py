@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from cortex_plane.core.audit import AuditEntry
@@ -26,6 +27,9 @@ class Grants(Protocol):
     async def list(self, tenant_id: TenantId | None = None, limit: int = 50) -> list[Grant]:
         """Newest first."""
 
+    async def page(self, tenant_id: TenantId, before: GrantId | None, limit: int) -> Sequence[Grant]:
+        """Those of a tenant, newest first, before one of them."""
+
 
 class Requests(Protocol):
     """What was asked for under grants: written by the execution service alone."""
@@ -48,7 +52,7 @@ class Billing(Protocol):
 
     async def find(self, tenant_id: TenantId, name: str) -> BillingAccount | None: ...
 
-    async def totals(self) -> list[UsageTotal]: ...
+    async def totals(self, tenant_id: TenantId | None = None) -> list[UsageTotal]: ...
 
     async def list(self, tenant_id: TenantId | None = None) -> list[BillingAccount]:
         """By name."""

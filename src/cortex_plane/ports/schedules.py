@@ -52,6 +52,9 @@ class Schedules(Protocol):
     async def list(self, tenant_id: TenantId | None = None) -> list[Schedule]:
         """By name."""
 
+    async def page(self, tenant_id: TenantId, after: str, limit: int) -> Sequence[Schedule]:
+        """Those of a tenant by name, after a name."""
+
 
 class Slots(Protocol):
     async def begin(self, schedule_id: ScheduleId, at: datetime, origin: SlotOrigin, job_id: JobId, make_job: MakeJob) -> Begun:

@@ -35,11 +35,13 @@ TenantHeader = Annotated[str | None, Header(max_length=200, description="The sam
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What a route declares. Without a role, being known is enough; `open` is for everybody, and says so."""
+    """What a route declares. Without a role, being known is enough; `open` is for everybody, and says so; `service` is for
+    programs of the installation, and for nobody else (see service_access.py)."""
 
     role: Role | None = None
     everywhere: bool = False
     open: bool = False
+    service: bool = False
 
 
 def require(role: Role, *, everywhere: bool = False) -> Any:
@@ -53,7 +55,7 @@ def known() -> Any:
 
 
 async def _anybody(request: Request) -> None:
-    _refuse_unknown_parameters(request)
+    refuse_unknown_parameters(request)
 
 
 _anybody.requirement = Requirement(open=True)  # type: ignore[attr-defined]
@@ -75,7 +77,7 @@ def _declared(requirement: Requirement) -> Any:
         request.state.caller, request.state.tenant = caller.name, caller.tenant
         if requirement.role and not caller.may(requirement.role, everywhere=requirement.everywhere):
             raise RoleMissing(requirement.role, everywhere=requirement.everywhere)
-        _refuse_unknown_parameters(request)
+        refuse_unknown_parameters(request)
         return caller
 
     check.requirement = requirement  # type: ignore[attr-defined]
@@ -158,7 +160,7 @@ async def _in_tenant(request: Request, credential: Credential, named: str | None
 # -- parameters ----------------------------------------------------------------------------------
 
 
-def _refuse_unknown_parameters(request: Request) -> None:
+def refuse_unknown_parameters(request: Request) -> None:
     """A filter that is misspelt would otherwise give everything, and nobody would notice."""
     dependant: Dependant = request.scope["route"].dependant
     allowed = {field.alias for one in (dependant, *_all(dependant)) for field in one.query_params}

@@ -19,6 +19,7 @@ from cortex_plane.adapters.http.hiding import hide_tokens_of_the_server
 from cortex_plane.adapters.http.mounting import mount
 from cortex_plane.adapters.http.openapi import describe
 from cortex_plane.adapters.http.served import served_by
+from cortex_plane.adapters.http.service_access import service_keys
 from cortex_plane.core.errors import CortexError
 from cortex_plane.plane import Plane
 from cortex_plane.settings import Settings
@@ -36,6 +37,7 @@ def create_app(plane: Plane, settings: Settings | None = None) -> FastAPI:
     app = FastAPI(version=_version(), docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=_lifespan)
     app.state.plane, app.state.secure = plane, settings.http_secure
     hide_tokens_of_the_server()
+    app.state.service_keys = service_keys(settings)
     handle_errors(app)
     app.include_router(docs.router)
     mount(app)

@@ -14,12 +14,27 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from cortex_plane.adapters.http.hiding import hidden
-from cortex_plane.core import access, approvals, errors, groups, http_requests, people, templates, webhooks
+from cortex_plane.core import (
+    access,
+    approvals,
+    billing,
+    errors,
+    execution,
+    grants,
+    groups,
+    http_requests,
+    people,
+    schedules,
+    service_calls,
+    templates,
+    webhooks,
+)
 from cortex_plane.ports.channels import NotGenuine
 
 log = structlog.get_logger()
 
 MEDIA_TYPE = "application/problem+json"
+INTERNAL_PREFIX = "/api/internal"
 
 
 class Kind(NamedTuple):
@@ -56,13 +71,16 @@ MAY_NOT_DECIDE = Kind("may-not-decide", 403, "Not allowed")
 KINDS: dict[type[Exception], Kind] = {
     BadCursor: Kind("bad-cursor", 400, "The cursor is not one of ours"),
     RevisionChanged: Kind("revision-changed", 412, "It has changed meanwhile"),
+    schedules.ScheduleChanged: Kind("revision-changed", 412, "It has changed meanwhile"),
     ForeignPage: Kind("csrf", 403, "The request may come from another page"),
     access.WrongPassword: Kind("wrong-password", 401, "Not signed in"),
     access.NotSignedIn: Kind("not-signed-in", 401, "Not signed in"),
+    service_calls.TooManyRequests: Kind("too-many-requests", 429, "Too many requests"),
     access.TooManyTries: Kind("too-many-tries", 429, "Too many tries"),
     access.RoleMissing: Kind("role-missing", 403, "Not allowed"),
     http_requests.RequestUnderWay: Kind("request-under-way", 409, "The same request is under way"),
     http_requests.KeyUsedElsewhere: Kind("idempotency-key-reused", 422, "The key was used for another request"),
+    execution.KeyReused: Kind("idempotency-key-reused", 422, "The key was used for another request"),
     errors.JobNotFound: Kind("job-not-found", 404, "There is no such job"),
     errors.UnknownAgent: Kind("agent-not-found", 404, "There is no such agent"),
     errors.TenantNotFound: Kind("tenant-not-found", 404, "There is no such tenant"),
@@ -74,6 +92,10 @@ KINDS: dict[type[Exception], Kind] = {
     approvals.ApprovalNotFound: NO_SUCH_APPROVAL,
     people.UserNotFound: Kind("user-not-found", 404, "There is no such user"),
     access.AccountNotFound: Kind("user-not-found", 404, "There is no such user"),
+    schedules.ScheduleNotFound: Kind("schedule-not-found", 404, "There is no such schedule"),
+    grants.GrantNotFound: Kind("grant-not-found", 404, "There is no such grant"),
+    execution.RunNotFound: Kind("run-not-found", 404, "There is no such run"),
+    billing.AccountNotFound: Kind("billing-account-not-found", 404, "There is no such billing account"),
     errors.NotFound: Kind("not-found", 404, "There is no such thing"),
     errors.AlreadyFinished: Kind("already-finished", 409, "The job has ended"),
     errors.StillRunning: Kind("still-running", 409, "The job has not ended"),
@@ -84,9 +106,11 @@ KINDS: dict[type[Exception], Kind] = {
     groups.GroupFinished: Kind("group-finished", 409, "The group has ended"),
     access.AccountExists: Kind("user-exists", 409, "There is such a user already"),
     approvals.ApprovalClosed: Kind("approval-closed", 409, "Nobody is to be asked any more"),
+    schedules.ScheduleExists: Kind("schedule-exists", 409, "There is such a schedule already"),
     errors.Conflict: Kind("conflict", 409, "Its state does not allow this"),
     errors.InvalidInput: Kind("invalid-input", 422, "The input is wrong"),
     errors.BudgetExhausted: Kind("budget-exhausted", 403, "The budget is spent"),
+    grants.GrantRefused: Kind("grant-refused", 403, "The grant does not allow this"),
     NotGenuine: Kind("not-genuine", 401, "The request does not bear the sign of the service"),
     errors.Denied: Kind("denied", 403, "Not allowed"),
     errors.Unavailable: Kind("unavailable", 503, "Not available now"),
@@ -138,7 +162,7 @@ def handle_errors(app: FastAPI) -> None:
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, errors.CortexError)
-        return _answer(problem_of(error, id_of(request)), _headers_for(error))
+        return _answer(_coded(request, problem_of(error, id_of(request)), error), _headers_for(error))
 
     async def wrong_input(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
@@ -147,7 +171,8 @@ def handle_errors(app: FastAPI) -> None:
             return _answer(problem(MALFORMED, _json_trouble(found[0]), request_id=id_of(request)))
         fields = [{"field": field_path(one["loc"]), "message": _message(one)} for one in found]
         detail = "; ".join(f"{one['field']}: {one['message']}" if one["field"] else one["message"] for one in fields[:5])
-        return _answer(problem(KINDS[errors.InvalidInput], detail, fields, id_of(request)))
+        document = problem(KINDS[errors.InvalidInput], detail, fields, id_of(request))
+        return _answer(_coded(request, document, errors.InvalidInput("")))
 
     async def of_http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
@@ -193,13 +218,18 @@ def _answer(document: dict[str, Any], headers: Any = None) -> JSONResponse:
     return JSONResponse(document, document["status"], headers, MEDIA_TYPE)
 
 
+def _coded(request: Request, document: dict[str, Any], error: errors.CortexError) -> dict[str, Any]:
+    """Programs that call the execution service go by one word, which ends up in the record of slots."""
+    return {**document, "code": execution.error_code(error)} if request.url.path.startswith(INTERNAL_PREFIX) else document
+
+
 def _headers_for(error: errors.CortexError) -> dict[str, str]:
     match error:
         case access.TooManyTries():
             return {"Retry-After": str(max(1, round(error.seconds)))}
         case access.NotSignedIn():
             return {"WWW-Authenticate": 'Bearer realm="cortex"'}
-        case RevisionChanged():
+        case RevisionChanged() | schedules.ScheduleChanged():
             return {"ETag": f'"{error.revision}"'}
         case http_requests.RequestUnderWay():
             return {"Retry-After": "1"}

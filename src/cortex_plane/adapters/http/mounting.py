@@ -9,7 +9,11 @@ from cortex_plane.adapters.http.routes import (
     approval_tokens,
     approvals,
     audit,
+    billing,
     channel_callbacks,
+    execution,
+    grants,
+    graphs,
     groups,
     health,
     job_changes,
@@ -17,6 +21,7 @@ from cortex_plane.adapters.http.routes import (
     jobs,
     keys,
     problems,
+    schedules,
     session,
     steering,
     templates,
@@ -33,6 +38,7 @@ AT_THE_ROOT: list[APIRouter] = [
     approval_tokens.router,
     approval_page.router,
     channel_callbacks.router,
+    execution.router,
 ]
 
 # Under /api/v1. No address has a fixed word where another has an id: what is not there would be taken for the other.
@@ -54,6 +60,10 @@ ROUTERS: list[APIRouter] = [
     webhooks.letters,
     audit.router,
     keys.router,
+    schedules.router,
+    grants.router,
+    billing.router,
+    graphs.router,
 ]
 
 

@@ -16,6 +16,7 @@ Everything that a plane can do. Sign in with an API key (`Authorization: Bearer 
 to one tenant or to all, and what belongs to another tenant is not there. Errors are RFC 9457 problems with stable types.
 """
 SECURITY: list[dict[str, list[str]]] = [{"key": []}, {"session": []}]
+SERVICE_SECURITY: list[dict[str, list[str]]] = [{"service": []}]
 SCHEMES = {
     "key": {"type": "http", "scheme": "bearer", "description": "An API key: cortex keys add NAME"},
     "session": {
@@ -23,6 +24,11 @@ SCHEMES = {
         "in": "cookie",
         "name": "cortex_session",
         "description": "Set by POST /api/v1/session. Changes also need the header X-CSRF-Token.",
+    },
+    "service": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "CORTEX_INTERNAL_API_TOKEN, or a JWT that is signed with CORTEX_INTERNAL_JWT_SECRET.",
     },
 }
 PROBLEM = {
@@ -84,7 +90,7 @@ def _complete(operation: dict[str, Any], route: Served) -> None:
     requirement = route.requirement
     assert requirement is not None
     if not requirement.open:
-        operation["security"] = SECURITY
+        operation["security"] = SERVICE_SECURITY if requirement.service else SECURITY
         operation["description"] = f"{operation.get('description', '')}\n\n{_who(requirement)}".strip()
     responses = operation["responses"]
     responses.pop("422", None)
@@ -94,6 +100,8 @@ def _complete(operation: dict[str, Any], route: Served) -> None:
 
 
 def _who(requirement: Requirement) -> str:
+    if requirement.service:
+        return "For programs of the installation, such as workers: no key and no session opens it."
     if requirement.role is None:
         return "For everybody who is signed in or has a key."
     where = "in all tenants" if requirement.everywhere else "in the tenant"

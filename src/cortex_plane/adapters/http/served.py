@@ -28,7 +28,7 @@ def served_by(app: FastAPI) -> list[Served]:
     """Whatever is mounted, also what is not a route of FastAPI's: that declares nothing, and so cannot hide."""
     return [
         Served(
-            path=route.path or "(mounted)",
+            path=(route.path or "(mounted)").replace(":path}", "}"),
             methods=tuple(sorted(route.methods or ())),
             dependant=getattr(route, "dependant", None),
             described=getattr(route, "include_in_schema", False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cortex_plane.adapters.storage import rows
@@ -36,6 +37,10 @@ class SqlGrants:
 
     async def list(self, tenant_id: TenantId | None = None, limit: int = 50) -> list[Grant]:
         return [grant_from(row) for row in await self._database.read("grants/list", tenant_id=tenant_id, limit=limit)]
+
+    async def page(self, tenant_id: TenantId, before: GrantId | None, limit: int) -> Sequence[Grant]:
+        found = await self._database.read("grants/page", tenant_id=tenant_id, before=before or NEWER_THAN_ALL, limit=limit)
+        return [grant_from(row) for row in found]
 
 
 def _add(grant: NewGrant, entry: AuditEntry) -> Script[None]:

@@ -47,10 +47,10 @@ class SqlBilling:
         found = await self._database.read("billing/find", tenant_id=tenant_id, name=name)
         return _account(found[0]) if found else None
 
-    async def totals(self) -> list[UsageTotal]:
+    async def totals(self, tenant_id: TenantId | None = None) -> list[UsageTotal]:
         return [
             UsageTotal(BillingAccountId(str(row["billing_account_id"])), row["unit"], row["quantity"], row["runs"])
-            for row in await self._database.read("billing/totals")
+            for row in await self._database.read("billing/totals", tenant_id=tenant_id)
         ]
 
     async def list(self, tenant_id: TenantId | None = None) -> list[BillingAccount]:

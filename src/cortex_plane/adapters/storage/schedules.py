@@ -65,6 +65,10 @@ class SqlSchedules:
     async def list(self, tenant_id: TenantId | None = None) -> list[Schedule]:
         return [schedule_from(row) for row in await self._database.read("schedules/list", tenant_id=tenant_id)]
 
+    async def page(self, tenant_id: TenantId, after: str, limit: int) -> Sequence[Schedule]:
+        found = await self._database.read("schedules/page", tenant_id=tenant_id, after=after, limit=limit)
+        return [schedule_from(row) for row in found]
+
 
 def _add(schedule: Schedule, grant: NewGrant | None, make_job: MakeJob, entries: Sequence[AuditEntry]) -> Script[None]:
     if grant is not None:

@@ -9,8 +9,11 @@ from fastapi import Header
 from cortex_plane.adapters.http.errors import RevisionChanged
 from cortex_plane.core.access import Caller
 from cortex_plane.core.errors import JobNotFound
+from cortex_plane.core.execution import ExecutionRequest, RunNotFound
+from cortex_plane.core.grants import Grant, GrantId, GrantNotFound
 from cortex_plane.core.groups import Group, GroupNotFound
 from cortex_plane.core.jobs import Job, JobId
+from cortex_plane.core.schedules import Schedule, ScheduleId, ScheduleNotFound
 from cortex_plane.core.webhooks import Endpoint, EndpointNotFound
 from cortex_plane.plane import Plane
 
@@ -52,3 +55,24 @@ async def endpoint_in(plane: Plane, caller: Caller, endpoint_id: str) -> Endpoin
         if endpoint.id == endpoint_id:
             return endpoint
     raise EndpointNotFound(endpoint_id)
+
+
+async def schedule_in(plane: Plane, caller: Caller, schedule_id: str) -> Schedule:
+    schedule = await (await plane.store).schedules.get(ScheduleId(schedule_id))
+    if schedule is None or schedule.tenant_id != caller.tenant_id:
+        raise ScheduleNotFound(schedule_id)
+    return schedule
+
+
+async def grant_in(plane: Plane, caller: Caller, grant_id: str) -> Grant:
+    grant = await (await plane.store).grants.get(GrantId(grant_id))
+    if grant is None or grant.tenant_id != caller.tenant_id:
+        raise GrantNotFound(grant_id)
+    return grant
+
+
+async def run_in(plane: Plane, caller: Caller, run_id: str) -> ExecutionRequest:
+    run = await (await plane.store).requests.by_run(JobId(run_id))
+    if run is None or run.tenant_id != caller.tenant_id:
+        raise RunNotFound(run_id)
+    return run
