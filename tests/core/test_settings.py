@@ -142,6 +142,10 @@ def test_no_secret_is_in_what_python_prints(tmp_path: Path) -> None:
         "slack_bot_token": "geheim",
         "slack_signing_secret": "geheim",
         "smtp_url": "smtp://bot:geheim@mail.example.com?from=plane@example.com",
+        "internal_api_token": "geheim" * 3,
+        "internal_api_other_token": "geheim" * 3,
+        "internal_jwt_secret": "geheim" * 6,
+        "internal_jwt_other_secret": "geheim" * 6,
     }
 
     settings = load(tmp_path, **values)
