@@ -43,6 +43,7 @@ from cortex_plane.ports.job_search import JobSearch
 from cortex_plane.ports.people import People
 from cortex_plane.ports.schema import Schema
 from cortex_plane.ports.signals import Signals
+from cortex_plane.ports.stats import Stats
 
 
 class Jobs(Protocol):
@@ -389,6 +390,8 @@ class Store(Protocol):
     def http(self) -> HttpState: ...
     @property
     def job_search(self) -> JobSearch: ...
+    @property
+    def stats(self) -> Stats: ...
     @property
     def schema(self) -> Schema: ...
     @property

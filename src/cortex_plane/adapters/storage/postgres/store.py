@@ -22,6 +22,7 @@ from cortex_plane.adapters.storage.queue import SqlQueue
 from cortex_plane.adapters.storage.registry import SqlAgents, SqlTenants
 from cortex_plane.adapters.storage.reservations import SqlReservations
 from cortex_plane.adapters.storage.retention import SqlRetention
+from cortex_plane.adapters.storage.stats import SqlStats
 from cortex_plane.adapters.storage.templates import SqlTemplates
 from cortex_plane.adapters.storage.webhooks import SqlWebhooks
 from cortex_plane.adapters.storage.workers import SqlWorkers
@@ -61,6 +62,7 @@ class PostgresStore:
         self.sign_ins = SqlSignIns(self._database)
         self.http = SqlHttpState(self._database)
         self.job_search = SqlJobSearch(self._database, lambda moment: moment)
+        self.stats = SqlStats(self._database)
 
     async def open(self, *, prepare: bool = True) -> None:
         if prepare:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from cortex_plane.adapters.cli.times import span
 from cortex_plane.core.instants import as_datetime
 from cortex_plane.core.jobs import HistoryEntry, JobId, Run
+from cortex_plane.core.spans import span
 from cortex_plane.core.states import JobStatus
 from cortex_plane.core.workers import actor_of
 from cortex_plane.ports.store import Store
