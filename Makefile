@@ -17,7 +17,7 @@ help:
 	@echo "make bench        compare with PgQueuer, Procrastinate and Huey, and durable steps with DBOS and Restate"
 	@echo "make bench-scale  the same drain with a million finished jobs in the tables"
 	@echo "make conformance  kill Cortex Plane, DBOS and LangGraph at every write, and look at what holds"
-	@echo "make dev          run a worker on examples/hello.py"
+	@echo "make dev          serve the dashboard, with a worker on examples/release.py"
 	@echo "make lock         renew the locked versions"
 
 setup: $(READY)
@@ -64,7 +64,7 @@ conformance: setup $(BENCH_READY)
 	@$(BIN)/python -m conformance
 
 dev: setup
-	@$(BIN)/cortex worker examples/hello.py
+	@$(BIN)/cortex dev examples/release.py
 
 lock:
 	@uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header -o requirements.lock

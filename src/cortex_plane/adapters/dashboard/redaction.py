@@ -6,11 +6,12 @@ import re
 from typing import Any
 
 HIDDEN = "•••••• hidden"
-SECRET_NAME = re.compile(
-    r"passw|pwd|secret|token(?!s|_usage|_count)|api[_-]?key|authori[sz]ation|credential|private[_-]?key|cookie|^auth$|bearer",
-    re.IGNORECASE,
-)
+NAMES = "passw|pwd|secret|token(?!s|_usage|_count)|api[_-]?key|authori[sz]ation|credential|private[_-]?key|cookie|bearer"
+SECRET_NAME = re.compile(f"{NAMES}|^auth$", re.IGNORECASE)
 SECRET_VALUE = re.compile(r"\b(ctx_[A-Za-z0-9_-]{20,}|cortex_apr_[A-Za-z0-9_.-]{8,}|sk-[A-Za-z0-9_-]{16,}|Bearer\s+\S{8,})")
+# Documents and settings inside of texts, such as the summary of a result or a line of a log; perhaps cut off.
+SECRET_IN_JSON = re.compile(rf"""("[^"]*(?:{NAMES})[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"?""", re.IGNORECASE)
+SECRET_SETTING = re.compile(rf"""(\b[\w-]*(?:{NAMES})[\w-]*\s*=\s*)[^\s,;&]+""", re.IGNORECASE)
 
 
 def redacted(value: Any, name: str = "") -> Any:
@@ -23,6 +24,12 @@ def redacted(value: Any, name: str = "") -> Any:
         case str() if value and SECRET_NAME.search(name):
             return HIDDEN
         case str():
-            return SECRET_VALUE.sub(HIDDEN, value)
+            return _in_text(value)
         case _:
             return value
+
+
+def _in_text(text: str) -> str:
+    text = SECRET_IN_JSON.sub(rf'\1"{HIDDEN}"', text)
+    text = SECRET_SETTING.sub(rf"\1{HIDDEN}", text)
+    return SECRET_VALUE.sub(HIDDEN, text)

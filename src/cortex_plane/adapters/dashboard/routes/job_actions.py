@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Request, Response
 
@@ -11,10 +12,10 @@ from cortex_plane.adapters.http.access import ThePlane, require
 from cortex_plane.adapters.http.inputs import Id, IdPath
 from cortex_plane.adapters.http.routes.found import job_in
 from cortex_plane.core.access import Caller, Role
-from cortex_plane.core.errors import CortexError, Unavailable
+from cortex_plane.core.errors import CortexError, InvalidInput, Unavailable
 from cortex_plane.core.order import Place
 from cortex_plane.operations.move_job import move_job
-from cortex_plane.operations.submit_jobs import PRIORITY_LIMIT
+from cortex_plane.operations.submit_jobs import PRIORITY_LIMIT, Submission
 from cortex_plane.plane import Plane
 
 router = APIRouter(include_in_schema=False)
@@ -28,6 +29,39 @@ MOST_AT_ONCE = 200
 def back_to_job(request: Request, job_id: str) -> str:
     tenant = request.query_params.get("tenant")
     return f"/jobs/{job_id}" + (f"?tenant={tenant}" if tenant else "")
+
+
+@router.post("/jobs")
+async def submit(
+    request: Request,
+    caller: Annotated[Caller, require(Role.SUBMITTER)],
+    plane: ThePlane,
+    agent: Annotated[str, Form(min_length=1, max_length=200)],
+    payload: Annotated[str, Form(max_length=1_000_000)] = "",
+    queue: Annotated[str, Form(max_length=200)] = "",
+) -> Response:
+    """Shows the new job."""
+    try:
+        [job_id] = await plane.submit_checked(
+            [Submission(agent, _payload(payload), queue=queue or None, tenant=caller.tenant, created_by=caller.name)]
+        )
+    except Unavailable:
+        raise
+    except CortexError as error:
+        return go_to("/jobs", Note("refused", str(error)))
+    return go_to(back_to_job(request, job_id), Note("done", "Submitted."))
+
+
+def _payload(text: str) -> dict[str, Any]:
+    try:
+        payload = json.loads(text or "{}")
+    except ValueError as error:
+        raise InvalidInput(f'The payload is not JSON: {error}. Write {{"name": "value"}}.', field="payload") from None
+    if not isinstance(payload, dict):
+        raise InvalidInput(
+            'The payload must be an object: the agent\'s arguments by name, such as {"name": "Ada"}.', field="payload"
+        )
+    return payload
 
 
 @router.post("/jobs/many")
