@@ -12,6 +12,7 @@ from cortex_plane.core.jobs import JobId, TenantId
 from cortex_plane.core.states import JobStatus
 
 WINDOW = timedelta(hours=1)
+SHORTEST_WINDOW = timedelta(minutes=5)
 COLUMNS = 60
 SHORTEST_COLUMN = timedelta(seconds=1)
 
@@ -106,10 +107,11 @@ class FailingAgent:
 
 
 def load_of(jobs: Sequence[RecentJob], now: datetime, *, complete: bool) -> Load:
-    """Of the last hour; of a shorter time where so much happens that not all of that hour was looked at."""
+    """Of the last hour; of a shorter time where the first job came later, or where not all of that hour was looked at."""
     since = now - WINDOW
-    if not complete and jobs:
-        since = max(since, min(job.created_at for job in jobs))
+    if jobs:
+        first = min(job.created_at for job in jobs)
+        since = max(since, min(first, now - SHORTEST_WINDOW) if complete else first)
     width = max((now - since) / COLUMNS, SHORTEST_COLUMN)
     seen = [job for job in jobs if job.created_at >= since]
     return Load(

@@ -21,6 +21,10 @@ PLAIN = {
     "retry": "submitted, as the retry of another job",
     "hand_back": "handed back before it began",
     "interrupt": "its worker stopped; it goes on elsewhere",
+    "ask": "asks people, and waits for them",
+    "approve": "approved",
+    "deny": "denied",
+    "expire": "nobody decided in time",
     "sql": "changed by hand, in SQL",
 }
 

@@ -47,8 +47,9 @@ def dev(
     plane = load_app(app, database_url)
     plane.settings = replace(plane.settings, http_host=HOST, http_port=port, http_secure=False)
     # What a browser asks for every two seconds is no news; what the worker does is told by the worker.
-    configure_logs(replace(plane.settings, log_level="warning"))
-    adopt_standard_logging(plane.settings)
+    quiet = replace(plane.settings, log_level="warning")
+    configure_logs(quiet)
+    adopt_standard_logging(quiet)
     worker = DevWorker(app or load_settings().app, database_url)
     return run(_serve(plane, worker))
 

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 WIDTH = 1000
 GAP_SHARE = 0.18
+DASH = 4.0
 THINNEST = 2.0
 """Of a thousand: what took almost no time must still be seen."""
 
@@ -72,9 +73,9 @@ def sparkline(values: Sequence[float | None], label: str, height: int = 40) -> M
             pen_is_down = False
             continue
         y = height - 2 - value / highest * (height - 4)
-        pieces.append(f"{'L' if pen_is_down else 'M'}{_n(number * step)} {_n(y)}")
-        if not pen_is_down:
-            pieces.append("h2")  # A value by itself would be a point, which nobody sees.
+        x = number * step
+        # A value by itself would be a point, which nobody sees: each stretch begins with a short dash.
+        pieces.append(f"L{_n(x)} {_n(y)}" if pen_is_down else f"M{_n(max(x - DASH, 0))} {_n(y)}H{_n(max(x, DASH))}")
         pen_is_down = True
     return _svg([Markup('<path d="{}"/>').format(" ".join(pieces))] if pieces else [], label, height, "sparkline")
 
