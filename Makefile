@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
 
-.PHONY: help setup demo test check format bench bench-scale conformance dev lock clean
+.PHONY: help setup demo test check format bench bench-scale conformance dev docs deploy-check lock clean
 
 help:
 	@echo "make demo         kill a worker in the middle of a job and watch the job finish"
@@ -18,6 +18,8 @@ help:
 	@echo "make bench-scale  the same drain with a million finished jobs in the tables"
 	@echo "make conformance  kill Cortex Plane, DBOS and LangGraph at every write, and look at what holds"
 	@echo "make dev          serve the dashboard, with a worker on examples/release.py"
+	@echo "make docs         build the documentation into build/docs/site"
+	@echo "make deploy-check check the files in deploy/ against the published schemas"
 	@echo "make lock         renew the locked versions"
 
 setup: $(READY)
@@ -66,10 +68,20 @@ conformance: setup $(BENCH_READY)
 dev: setup
 	@$(BIN)/cortex dev examples/release.py
 
+docs: setup
+	@$(BIN)/python -m docs.builder build/docs
+	@$(BIN)/zensical build --strict --config-file build/docs/mkdocs.yml
+	@echo "Open build/docs/site/index.html"
+
+deploy-check: setup
+	@$(BIN)/python -m pytest -n 0 tests/deploy
+
 lock:
 	@uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header -o requirements.lock
 	@uv pip compile --quiet pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header -o requirements-dev.lock
+	@uv pip compile --quiet --group build --universal --python-version 3.11 --generate-hashes --no-header -o requirements-build.lock
+	@uv pip compile --quiet --group docs --universal --python-version 3.11 --generate-hashes --no-header -o requirements-docs.lock
 	@uv pip compile --quiet --group bench --universal --python-version 3.11 --generate-hashes --no-header -o requirements-bench.lock
 
 clean:
-	@rm -rf $(VENV) $(BENCH_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf build $(VENV) $(BENCH_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, TypedDict
 import psycopg
 from langgraph.checkpoint.postgres import PostgresSaver  # type: ignore[import-not-found]
 from langgraph.checkpoint.sqlite import SqliteSaver  # type: ignore[import-not-found]
-from langgraph.graph import END, START, StateGraph  # type: ignore[import-not-found]
-from langgraph.types import Command, interrupt  # type: ignore[import-not-found]
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, interrupt
 from psycopg.rows import dict_row
 
 from conformance.agent import QUESTIONS, STEPS, Doings

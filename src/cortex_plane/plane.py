@@ -31,6 +31,7 @@ from cortex_plane.operations.retry_job import retry_job
 from cortex_plane.operations.submit_jobs import Submission, submit_jobs
 from cortex_plane.options import SubmitOptions
 from cortex_plane.ports.clock import Clock, NewId
+from cortex_plane.ports.graphs import GraphCheckpoints
 from cortex_plane.ports.store import Store
 from cortex_plane.retention import Retention
 from cortex_plane.runtime.agents import AgentCode, check_handler, kind_of
@@ -38,6 +39,7 @@ from cortex_plane.runtime.built_in import built_in_agents
 from cortex_plane.runtime.commands import command_handler
 from cortex_plane.runtime.context import Context
 from cortex_plane.runtime.durable.recorder import Fault, Sizes
+from cortex_plane.runtime.graphs import Ask, by_approval, graph_handler
 from cortex_plane.runtime.lending import Lender, Terms
 from cortex_plane.runtime.worker import Worker, WorkerOptions
 from cortex_plane.settings import Settings, load_settings
@@ -45,7 +47,7 @@ from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
 from cortex_plane.templates import Templates
 from cortex_plane.webhooks import Webhooks
-from cortex_plane.wiring import http_client, open_store
+from cortex_plane.wiring import graph_executor, http_client, open_store
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -106,6 +108,15 @@ class Plane(Steering):
         if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
             raise InvalidInput('argv must be a list of words, such as ["convert", "{source}", "out.png"].', field="argv")
         return self._register(agent_code(name, command_handler(argv, Path(self.settings.files)), "command", **options))
+
+    def graph(self, name: str, compiled: Any, *, ask: Ask = by_approval, **options: Unpack[AgentOptions]) -> Agent[..., Any]:
+        """Makes a graph an agent: `plane.graph("langgraph:poet", builder.compile())`. A job's arguments are the graph's input;
+        its state is kept in this store, and its interrupts become approvals."""
+        handler = graph_handler(graph_executor(compiled), self._graph_checkpoints, ask)
+        return self._register(agent_code(name, handler, "async", **options))
+
+    async def _graph_checkpoints(self) -> GraphCheckpoints:
+        return (await self._open_here()).store.graphs
 
     def _register(self, code: AgentCode) -> Agent[Any, Any]:
         if code.job_type.startswith(INTERNAL_PREFIX):

@@ -29,7 +29,7 @@ class Settings:
     checkpoint_limit_bytes: int = 1024 * 1024
     files: str = ".cortex"
     http_host: str = "127.0.0.1"
-    http_port: int = 8080
+    http_port: int = 8700
     http_hosts: str = ""
     http_secure: bool = False
     http_body_limit_bytes: int = 4 * 1024 * 1024

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from cortex_plane.adapters.system import SystemClock, new_id
-from cortex_plane.core.errors import WrongDatabase
+from cortex_plane.core.errors import InvalidInput, WrongDatabase
 from cortex_plane.ports.clock import Clock, NewId
+from cortex_plane.ports.graphs import GraphExecutor
 from cortex_plane.ports.http import Http
 from cortex_plane.ports.passwords import Passwords
 from cortex_plane.ports.store import Store
@@ -46,6 +48,28 @@ def passwords() -> Passwords:
     from cortex_plane.adapters.passwords import Argon2Passwords
 
     return Argon2Passwords()
+
+
+def graph_executor(graph: Any) -> GraphExecutor:
+    """The executor of a graph, found by the framework that the graph was made with. Frameworks are loaded only then."""
+    if isinstance(graph, GraphExecutor):
+        return graph
+    bases = {f"{base.__module__}.{base.__name__}" for base in type(graph).__mro__}
+    if "langgraph.graph.state.StateGraph" in bases:
+        raise InvalidInput("A StateGraph is a plan; compile it first: plane.graph(name, builder.compile()).", field="compiled")
+    if not any(base.startswith("langgraph.pregel.") for base in bases):
+        raise InvalidInput(
+            f"plane.graph takes a compiled LangGraph graph, or an executor of graphs, not a {type(graph).__name__}. "
+            "LangGraph comes with: pip install 'cortex-plane[langgraph]'",
+            field="compiled",
+        )
+    try:
+        from cortex_plane.adapters.frameworks.langgraph import LangGraphExecutor
+    except ImportError as error:
+        raise InvalidInput(
+            f"Graphs of LangGraph need the extra of that name: pip install 'cortex-plane[langgraph]' ({error}).", field="compiled"
+        ) from error
+    return LangGraphExecutor(graph)
 
 
 def _check_postgres(database_url: str) -> None:

@@ -48,16 +48,3 @@ def test_locks_are_hashed_and_name_no_host(path: Path) -> None:
 
     assert "://" not in text
     assert "--hash=sha256:" in text
-
-
-def test_links_between_documents_lead_somewhere() -> None:
-    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-
-    broken = [
-        f"{document.relative_to(ROOT)}: {target}"
-        for document in documents
-        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text())
-        if "://" not in target and not (document.parent / target).exists()
-    ]
-
-    assert broken == []

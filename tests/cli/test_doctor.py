@@ -40,7 +40,7 @@ Settings
   checkpoint_limit_bytes  1048576  default
   files  .cortex  default
   http_host  127.0.0.1  default
-  http_port  8080  default
+  http_port  8700  default
   http_hosts  default
   http_secure  False  default
   http_body_limit_bytes  4194304  default
@@ -173,6 +173,7 @@ def test_an_outdated_schema_cannot_be_used_on_postgres(cortex: Cortex, postgres_
     assert result.code == 5
     assert (
         "Problem 1: The schema is older than this program: 0002 steering, 0003 audit, 0004 groups, 0005 webhooks, "
-        "0006 costs_and_retention, 0007 durable, 0008 people, 0010 access missing.\n           → cortex db upgrade\n" in result.out
+        "0006 costs_and_retention, 0007 durable, 0008 people, 0009 approvals, 0010 access, 0011 schedules, 0012 graphs "
+        "missing.\n           → cortex db upgrade\n" in result.out
     )
     assert cortex("jobs", "list", "--database-url", postgres_url).code == 5

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 
+from cortex_plane.adapters.storage.approvals import SqlApprovals
 from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
+from cortex_plane.adapters.storage.database import Row
 from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.queue import SqlQueue
+from cortex_plane.adapters.storage.scripts import Begin, Result
 from cortex_plane.adapters.storage.statements import statement
+from cortex_plane.adapters.system import new_id
 from cortex_plane.core.checkpoints import Checkpoint
 from cortex_plane.core.jobs import Claimed, JobId, NewJob, RunId, WorkerId
 from cortex_plane.core.outcomes import Transition
@@ -29,12 +33,30 @@ class Session:
         self.jobs = SqlJobs(self)  # type: ignore[arg-type]
         self.queue = SqlQueue(self)  # type: ignore[arg-type]
         self.checkpoints = SqlCheckpoints(self)  # type: ignore[arg-type]
+        self.approvals = SqlApprovals(self, new_id)  # type: ignore[arg-type]
 
     async def read(self, name: str, /, **values: Any) -> list[asyncpg.Record]:
         wanted = statement(name, "postgres")
         return await self.connection.fetch(wanted.sql, *[values[parameter] for parameter in wanted.parameters])
 
     write = write_once = read
+
+    async def transact(self, begin: Begin[Result], connection: Any = None) -> Result:
+        """Within the transaction that the test has begun, or in one of its own."""
+        if self.connection.is_in_transaction():
+            return await self._script(begin)
+        async with self.connection.transaction():
+            return await self._script(begin)
+
+    async def _script(self, begin: Begin[Result]) -> Result:
+        script = begin()
+        try:
+            asked = next(script)
+            while True:
+                asked = script.send(cast(Sequence[Row], await self.read(asked.name, **asked.values)))
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
     def array(self, values: Sequence[str]) -> list[str]:
         return list(values)

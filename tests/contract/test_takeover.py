@@ -1,4 +1,4 @@
-"""An approved job is RUNNING at once, with a run that nobody owns; a claim takes that same run over, as it takes any other job."""
+"""An approved job is RUNNING at once, with a run that nobody owns; a claim takes that run over, in order, under all rules."""
 
 from __future__ import annotations
 

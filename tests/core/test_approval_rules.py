@@ -15,8 +15,18 @@ from cortex_plane.core.approval_rules import checked_reason, duration, expiry_me
 from cortex_plane.core.approvals import ApprovalId, Approvers, NewApproval, digest_of
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import AgentId, JobId, RunId, TenantId
+from cortex_plane.core.normal_json import Json
 from cortex_plane.core.people import UserGroupId, UserId
 from cortex_plane.ports.json_text import dumps, loads
+
+
+def _storable(value: Any) -> bool:
+    try:
+        digest_of(TenantId("t"), JobId("j"), "g", "s", value)
+    except InvalidInput:
+        return False
+    return True
+
 
 JSON = st.recursive(
     st.none()
@@ -26,15 +36,7 @@ JSON = st.recursive(
     | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
-).filter(lambda value: _storable(value))
-
-
-def _storable(value: Any) -> bool:
-    try:
-        digest_of(TenantId("t"), JobId("j"), "g", "s", value)
-    except InvalidInput:
-        return False
-    return True
+).filter(_storable)
 
 
 def approval(**fields: Any) -> NewApproval:
@@ -147,7 +149,7 @@ def test_an_agents_limits_are_stored_with_it() -> None:
 
 # -- edits ---------------------------------------------------------------------------------------
 
-SHOWN = {"image": "shop:1", "replicas": 3}
+SHOWN: Json = {"image": "shop:1", "replicas": 3}
 SCHEMA = {
     "type": "object",
     "required": ["image"],

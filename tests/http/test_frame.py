@@ -69,7 +69,7 @@ async def test_what_is_not_there_is_told_as_a_problem(admin: AsyncClient) -> Non
     assert (nothing.status_code, nothing.json()["type"]) == (404, "/problems/no-such-route")
     assert (method.status_code, method.json()["type"]) == (405, "/problems/method-not-allowed")
     assert {nothing.headers["content-type"], method.headers["content-type"]} == {"application/problem+json"}
-    assert method.headers["allow"]
+    assert method.headers["allow"] == "GET, POST"
 
 
 async def test_the_type_of_a_problem_leads_to_its_description(admin: AsyncClient) -> None:

@@ -27,8 +27,8 @@ async def test_a_submitted_job_is_there_and_signed_by_who_asked(api: Api) -> Non
 
 
 async def test_a_batch_is_stored_in_its_order_or_not_at_all(api: Api, admin: AsyncClient) -> None:
-    answer = await admin.post("/jobs/batch", json={"jobs": [{"agent": "echo"}, {"agent": "fail"}]})
-    bad = await admin.post("/jobs/batch", json={"jobs": [{"agent": "echo"}, {"agent": "nobody"}]})
+    answer = await admin.post("/bulk/jobs", json={"jobs": [{"agent": "echo"}, {"agent": "fail"}]})
+    bad = await admin.post("/bulk/jobs", json={"jobs": [{"agent": "echo"}, {"agent": "nobody"}]})
 
     assert answer.status_code == 201
     listed = (await admin.get("/jobs")).json()["items"]
@@ -217,8 +217,8 @@ async def test_many_are_cancelled_and_retried_and_what_cannot_be_is_told(api: Ap
     ids = [await api.submit() for _ in range(3)]
     await admin.post(f"/jobs/{ids[1]}/cancel")
 
-    outcome = (await admin.post("/jobs/cancel", json={"ids": ids, "reason": "all of them"})).json()
-    retried = (await admin.post("/jobs/retry", json={"ids": ids[:2]})).json()
+    outcome = (await admin.post("/bulk/jobs/cancel", json={"ids": ids, "reason": "all of them"})).json()
+    retried = (await admin.post("/bulk/jobs/retry", json={"ids": ids[:2]})).json()
 
     assert outcome["done"] == [ids[0], ids[2]]
     assert [(one["id"], one["problem"]["type"]) for one in outcome["refused"]] == [(ids[1], "/problems/already-finished")]

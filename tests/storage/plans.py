@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from cortex_plane.adapters.storage.jobs import NEWER_THAN_ALL
 from cortex_plane.adapters.storage.statements import Dialect, statement
 from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.outcomes import Done
+from cortex_plane.core.approval_rules import new_approval
+from cortex_plane.core.approval_tokens import mint
+from cortex_plane.core.approvals import ApprovalId, Approvers, NewApproval
+from cortex_plane.core.audit import AuditEntry
+from cortex_plane.core.jobs import Claimed, JobId
+from cortex_plane.core.outcomes import Done, Transition
+from cortex_plane.core.people import User, UserId
 from cortex_plane.core.states import JobStatus
 from tests.contract.support import BOOM, Scene, run_ids
 
 FINISHED = 20_000
 WAITING = 3_000
-LARGE = ("job", "job_run", "job_history", "queue_entry", "job_blob", "job_event")
+LARGE = (
+    "job",
+    "job_run",
+    "job_history",
+    "queue_entry",
+    "job_blob",
+    "job_event",
+    "approval_request",
+    "graph_checkpoint",
+    "graph_value",
+    "graph_write",
+)
 
 
 async def populate(scene: Scene) -> dict[str, Any]:
@@ -39,7 +56,41 @@ async def populate(scene: Scene) -> dict[str, Any]:
     for _ in range(3):
         await scene.submit(parent_id=parent, cancel_with_parent=True)
     await scene.store.jobs.cancel(parent, None, None)
-    return {"agent": await scene.agent(), "worker": worker, "running": running[2:], "lost": vanished, "parent": parent}
+    users, requests = await _ask(scene, running[-2:])
+    return {
+        "agent": await scene.agent(),
+        "worker": worker,
+        "running": running[2:-2],
+        "lost": vanished,
+        "parent": parent,
+        "user": users[0].id,
+        "request": requests[0],
+    }
+
+
+async def _ask(scene: Scene, claimed: Sequence[Claimed]) -> tuple[list[User], list[NewApproval]]:
+    """Open requests on top of the closed ones."""
+    users = [User(UserId(new_id()), name) for name in ("ann", "ben")]
+    for user in users:
+        await scene.store.people.add_user(user, AuditEntry("USER_ADDED", "user", user.id))
+    requests = []
+    for one in claimed:
+        request = new_approval(
+            request_id=ApprovalId(new_id()),
+            job_id=one.job_id,
+            run_id=one.run_id,
+            agent_id=await scene.agent(),
+            tenant_id=one.tenant_id,
+            gate_key="approval",
+            token_hash=mint(bytes.fromhex(new_id().replace("-", "") * 2)).hash,
+            summary="Deploy",
+            approvers=Approvers(tuple(user.id for user in users)),
+            remind_after_seconds=60,
+        )
+        waiting = Transition(one.job_id, one.run_id, JobStatus.WAITING_FOR_APPROVAL, "ask")
+        assert await scene.store.approvals.open(waiting, request, "test")
+        requests.append(request)
+    return users, requests
 
 
 def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -50,7 +101,10 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
     if dialect == "sqlite":
         ids, runs = json.dumps(ids), json.dumps(runs)
     page = {"before": NEWER_THAN_ALL, "queue": None, "limit": 50}
-    one = {"id": running[0].job_id}
+    approvals = {"before": NEWER_THAN_ALL, "limit": 50}
+    request = facts["request"]
+    request_ids: Any = json.dumps([request.id]) if dialect == "sqlite" else [request.id]
+    one, thread = {"id": running[0].job_id}, running[0].job_id
     asked: dict[str, tuple[str, dict[str, Any]]] = {
         "get": ("jobs/get", one),
         "status": ("jobs/status", one),
@@ -65,6 +119,9 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "list running": ("jobs/list_running", {"status": JobStatus.RUNNING, "agent_id": None, **page}),
         "list failed": ("jobs/list_failed", {"agent_id": None, **page}),
         "list cancelled of agent": ("jobs/list_cancelled", {"agent_id": facts["agent"], **page}),
+        "search all": ("search/all", {"before": NEWER_THAN_ALL, "limit": 50}),
+        "search of agent": ("search/of_agent", {"agent_id": facts["agent"], "before": NEWER_THAN_ALL, "limit": 50}),
+        "search unsuccessful": ("search/unsuccessful", {"before": NEWER_THAN_ALL, "limit": 50}),
         "next due": ("queue/next_due", {}),
         "lost runs": ("runs/of_lost_workers", {"limit": 100}),
         "open runs": ("runs/open", {"worker_id": facts["worker"], "run_ids": runs}),
@@ -72,6 +129,34 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "load": ("checkpoints/load", {"job_id": running[0].job_id}),
         "blobs": ("checkpoints/blobs", {"job_id": running[0].job_id, "digests": json.dumps([]) if dialect == "sqlite" else []}),
         "list live": ("checkpoints/live", {"after": running[0].job_id, "limit": 50}),
+        "approval": ("approvals/get", {"ids": request_ids}),
+        "approvals expired": ("approvals/expired", {"limit": 50}),
+        "approvals due": ("approvals/due", {"limit": 50}),
+        "next approval": ("approvals/next_due", {}),
+        "approval of token": ("approvals/by_token", {"token_hash": "0" * 64}),
+        "voter": ("approvals/voter", {"user_id": facts["user"], "job_id": request.job_id}),
+        "list open approvals": ("approvals/list_open", {"tenant_id": None, **approvals}),
+        "list approvals": ("approvals/list", {**approvals}),
+        "list approvals of job": ("approvals/list_of_job", {"job_id": request.job_id, "open_only": True, **approvals}),
+        "list approvals of tenant": ("approvals/list_of_tenant", {"tenant_id": request.tenant_id, **approvals}),
+        "list approvals for user": ("approvals/list_for_user", {"user_id": facts["user"], "tenant_id": None, **approvals}),
+        "graph": ("graphs/latest", {"thread_id": thread, "namespace": ""}),
+        "graph checkpoint": ("graphs/get", {"thread_id": thread, "namespace": "", "checkpoint_id": "1"}),
+        "graph page": (
+            "graphs/list",
+            {
+                "thread_id": thread,
+                "namespace": None,
+                "checkpoint_id": None,
+                "before_id": "z",
+                "before_namespace": "",
+                "filter": "{}",
+                "limit": 50,
+            },
+        ),
+        "graph values": ("graphs/values", {"thread_id": thread, "wanted": '[["","poem","1"]]'}),
+        "graph writes": ("graphs/writes", {"thread_id": thread, "wanted": '[["","1"]]'}),
+        "graph threads": ("graphs/threads", {"after": thread, "limit": 50}),
         "events": ("events/list", {"job_id": running[0].job_id, "after": 0, "limit": 50}),
     }
     for name, values in asked.values():
@@ -92,6 +177,9 @@ INDEXES = {
     "list of agent": "job_of_agent",
     "list failed": "job_history_ended",
     "list cancelled of agent": "job_history_ended",
+    "search all": "job_pkey",
+    "search of agent": "job_of_agent",
+    "search unsuccessful": "job_history_ended",
     "next due": "queue_entry_later",
     "lost runs": "job_run_open",
     "open runs": "job_run_open",
@@ -100,6 +188,21 @@ INDEXES = {
     "blobs": "job_blob_pkey",
     "list live": "job_pkey",
     "events": "job_event_of_job",
+    "approval": "approval_request_pkey",
+    "approvals expired": "idx_approval_request_expired",
+    "approvals due": "idx_approval_request_remind",
+    "next approval": "idx_approval_request_expired",
+    "voter": "job_pkey",
+    "list approvals": "approval_request_pkey",
+    "list approvals of job": "idx_approval_request_job_id",
+    "list approvals of tenant": "idx_approval_request_tenant",
+    "list approvals for user": "idx_approval_request_open_to_all",
+    "graph": "graph_checkpoint_pkey",
+    "graph checkpoint": "graph_checkpoint_pkey",
+    "graph page": "graph_checkpoint_pkey",
+    "graph values": "graph_value_pkey",
+    "graph writes": "graph_write_pkey",
+    "graph threads": "graph_checkpoint_pkey",
 }
 
 

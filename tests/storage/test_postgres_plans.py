@@ -13,6 +13,7 @@ from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.queue import SqlQueue
 from cortex_plane.adapters.storage.statements import statement
 from cortex_plane.core.checkpoints import Blob
+from cortex_plane.core.decisions import Decided
 from cortex_plane.core.outcomes import Done
 from cortex_plane.testing import ManualClock, PostgresCluster
 from cortex_plane.wiring import open_store
@@ -43,6 +44,18 @@ insert into cortex.job_history (job_id, revision, new_status, cause, created_at)
   union all select id, 1, 'PENDING', 'submit', created_at from cortex.job;
 insert into cortex.job_blob (job_id, sha256, content) select id, repeat('0', 64), '{{}}' from cortex.job;
 insert into cortex.job_event (job_id, run_id, at, kind, data) select id, id, created_at, 'log', '{{}}' from cortex.job;
+insert into cortex.approval_request
+  (id, job_id, run_id, tenant_id, gate_key, token_hash, requested_by_agent_id, designated, approvers, escalate_to,
+   action_summary, digest, decision, used_at, outcome, closed_at, ttl_seconds, expires_at)
+  select id, id, id, tenant_id, 'approval', lpad(position::text, 64, '0'), agent_id, position % 200 = 0, '{{}}', '{{}}',
+    'Deploy', repeat('0', 64), 'approved', cortex.now(), 'approved', cortex.now(), 60, cortex.now()
+  from cortex.job;
+insert into cortex.graph_checkpoint (thread_id, namespace, checkpoint_id, run_id, kind, content, channels, metadata)
+  select id, '', '1', id, 'null', '', '{{"poem":"1"}}', '{{}}' from cortex.job;
+insert into cortex.graph_value (thread_id, namespace, channel, version, kind, content)
+  select id, '', 'poem', '1', 'null', '' from cortex.job;
+insert into cortex.graph_write (thread_id, namespace, checkpoint_id, task_id, place, channel, task_path, kind, content)
+  select id, '', '1', 'task', 0, 'poem', '', 'null', '' from cortex.job;
 set session_replication_role = default;
 """
 
@@ -144,7 +157,22 @@ async def test_the_counting_notices_a_scan(facts: dict[str, Any], session: Sessi
 
 
 @pytest.mark.parametrize(
-    "question", ["list", "list of agent", "list waiting", "list running", "list failed", "next due", "lost runs", "open runs"]
+    "question",
+    [
+        "list",
+        "list of agent",
+        "list waiting",
+        "list running",
+        "list failed",
+        "next due",
+        "lost runs",
+        "open runs",
+        "list open approvals",
+        "list approvals of job",
+        "list approvals for user",
+        "next approval",
+        "voter",
+    ],
 )
 async def test_a_question_reads_only_the_rows_that_it_answers_with(
     facts: dict[str, Any], session: Session, question: str
@@ -179,6 +207,14 @@ async def test_an_end_a_checkpoint_and_a_cancel_read_only_their_own_rows(
     assert await session.cancel(fourth.job_id)
 
     await assert_few_rows(session, "finish")
+
+
+async def test_a_decision_reads_only_its_own_rows(facts: dict[str, Any], session: Session) -> None:
+    before = await touched(session)
+    answer = await session.approvals.decide(facts["request"].id, facts["user"], "approved", door="test")
+
+    assert isinstance(answer, Decided)
+    await assert_few_rows(session, "decide", before)
 
 
 async def test_serial_keys_are_settled_without_reading_all(facts: dict[str, Any], session: Session) -> None:

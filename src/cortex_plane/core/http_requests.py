@@ -63,8 +63,10 @@ class KeyUsedElsewhere(InvalidInput):
 
 
 def check_key(key: str) -> str:
-    if not 1 <= len(key) <= KEY_LIMIT or not key.isascii() or not key.isprintable():
-        raise InvalidInput(f"Idempotency-Key must be 1 to {KEY_LIMIT} printable ASCII characters.", field="Idempotency-Key")
+    if not 1 <= len(key) <= KEY_LIMIT or not key.isascii() or not key.isprintable() or " " in key:
+        raise InvalidInput(
+            f"Idempotency-Key must be 1 to {KEY_LIMIT} printable ASCII characters without spaces.", field="Idempotency-Key"
+        )
     return key
 
 

@@ -13,19 +13,7 @@ from cortex_plane.core.checkpoints import Checkpoint, StoredCheckpoint
 from cortex_plane.core.controls import Control, Scope
 from cortex_plane.core.events import JobEvent, NewEvent
 from cortex_plane.core.groups import Group, GroupId, Member, NewGroup
-from cortex_plane.core.jobs import (
-    AgentId,
-    Claimed,
-    HistoryEntry,
-    Job,
-    JobId,
-    JobSummary,
-    NewJob,
-    Run,
-    RunId,
-    TenantId,
-    WorkerId,
-)
+from cortex_plane.core.jobs import AgentId, Claimed, HistoryEntry, Job, JobId, JobSummary, NewJob, Run, RunId, TenantId, WorkerId
 from cortex_plane.core.order import Place
 from cortex_plane.core.outcomes import BrokenJob, LostRun, Transition
 from cortex_plane.core.reservations import Reservation, ReservationId
@@ -39,6 +27,7 @@ from cortex_plane.core.workers import NewWorker, WorkerRecord
 from cortex_plane.ports.access import Accounts, ApiKeys, HttpState, SignIns
 from cortex_plane.ports.approvals import Approvals
 from cortex_plane.ports.clock import NewId
+from cortex_plane.ports.graphs import GraphCheckpoints
 from cortex_plane.ports.job_search import JobSearch
 from cortex_plane.ports.people import People
 from cortex_plane.ports.schema import Schema
@@ -374,6 +363,8 @@ class Store(Protocol):
     def retention(self) -> Retention: ...
     @property
     def templates(self) -> Templates: ...
+    @property
+    def graphs(self) -> GraphCheckpoints: ...
     @property
     def groups(self) -> Groups: ...
     @property

@@ -51,7 +51,7 @@ class Lender:
             save=outbox.save,
             submit=partial(submit_child, self.store, self.directory),
             child=partial(find_child, self.store),
-            approvers=partial(find_approvers, self.store),
+            approvers=partial(find_approvers, self.store.people),
             approval=self.store.approvals.get,
             clock=self.clock,
             new_id=self.new_id,

@@ -27,7 +27,7 @@ def serve(
     /,
     *,
     host: Annotated[str | None, Parameter(metavar="ADDRESS", help="Where to listen. Otherwise CORTEX_HTTP_HOST.")] = None,
-    port: Annotated[int | None, Parameter(metavar="N", help="On which port. Otherwise CORTEX_HTTP_PORT, or 8080.")] = None,
+    port: Annotated[int | None, Parameter(metavar="N", help="On which port. Otherwise CORTEX_HTTP_PORT, or 8700.")] = None,
     database_url: DatabaseUrl = None,
 ) -> int:
     """Serve the HTTP API and the dashboard until you stop it.

@@ -9,7 +9,9 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from cortex_plane.core import access, errors, groups, http_requests, templates, webhooks
 
@@ -136,7 +138,10 @@ def handle_errors(app: FastAPI) -> None:
     async def of_http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         kind = OF_HTTP.get(error.status_code) or Kind("http", error.status_code, "The request was refused")
-        return _answer(problem(kind, _http_detail(request, kind, error), request_id=_id_of(request)), error.headers)
+        headers = dict(error.headers or {})
+        if kind is METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(sorted(methods_at(request.app, request.url.path)))
+        return _answer(problem(kind, _http_detail(request, kind, error, headers), request_id=_id_of(request)), headers)
 
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         log.error("http.unexpected", request_id=_id_of(request), exc_info=error)
@@ -147,6 +152,15 @@ def handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, wrong_input)
     app.add_exception_handler(HTTPException, of_http)
     app.add_exception_handler(Exception, unexpected)
+
+
+def methods_at(app: FastAPI, path: str) -> set[str]:
+    """Of all routes with this address: the framework names only those of the first that it finds."""
+    found: set[str] = set()
+    for route in iter_route_contexts(app.routes):
+        if route.path and compile_path(route.path)[0].match(path):
+            found |= route.methods or set()
+    return found
 
 
 def field_path(location: Sequence[str | int]) -> str:
@@ -191,13 +205,12 @@ def _json_trouble(found: Any) -> str:
     return f"The body is not JSON: {found['ctx']['error']}, at character {found['loc'][-1]}."
 
 
-def _http_detail(request: Request, kind: Kind, error: HTTPException) -> str:
+def _http_detail(request: Request, kind: Kind, error: HTTPException, headers: dict[str, str]) -> str:
     match kind.code:
         case "no-such-route":
             return f"There is nothing at {request.url.path}. What there is: /docs"
         case "method-not-allowed":
-            allowed = (error.headers or {}).get("Allow", "")
-            return f"{request.url.path} does not take {request.method}." + (f" It takes {allowed}." if allowed else "")
+            return f"{request.url.path} does not take {request.method}. It takes {headers['Allow']}."
         case "malformed":
             return "The body cannot be read: it must be JSON in UTF-8."
         case _:

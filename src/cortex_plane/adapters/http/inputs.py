@@ -42,7 +42,7 @@ def _storable(value: str) -> str:
 
 STORABLE = AfterValidator(_storable)
 # For readers of the schema only; people are told in words.
-NO_NUL: dict[str, Any] = {"pattern": r"^[^\u0000\ud800-\udfff]*$"}
+NO_NUL: dict[str, Any] = {"pattern": r"^[^\x00]*$"}
 
 Moment = Annotated[
     datetime, BeforeValidator(_moment), Field(strict=False), WithJsonSchema({"type": "string", "format": "date-time"})

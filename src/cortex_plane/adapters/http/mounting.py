@@ -25,17 +25,20 @@ PREFIX = "/api/v1"
 # At the root, under addresses that other programs know.
 AT_THE_ROOT: list[APIRouter] = [health.router, problems.router]
 
-# Under /api/v1. Files with fixed words before files with ids in the same place.
+# Under /api/v1. No address has a fixed word where another has an id: what is not there would be taken for the other.
 ROUTERS: list[APIRouter] = [
     session.router,
     job_changes.router,
+    job_changes.bulk,
     job_events.router,
     jobs.router,
+    jobs.bulk,
     steering.router,
     tenants.router,
     templates.router,
     groups.router,
     webhooks.router,
+    webhooks.letters,
     audit.router,
     keys.router,
 ]

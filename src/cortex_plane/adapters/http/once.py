@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from cortex_plane.adapters.http.access import plane_of
 from cortex_plane.core.access import Caller
+from cortex_plane.core.errors import CortexError, Unavailable
 from cortex_plane.core.http_requests import (
     AnotherBody,
     Answered,
@@ -28,7 +29,9 @@ from cortex_plane.ports.json_text import dumps, loads
 
 IdempotencyKey = Annotated[
     str | None,
-    Header(max_length=255, description="A name for this request; sent again under it within a day, it has the same answer."),
+    Header(
+        pattern="^[!-~]{1,255}$", description="A name for this request; sent again under it within a day, it has the same answer."
+    ),
 ]
 REPLAYED = "Idempotency-Replayed"
 
@@ -59,7 +62,9 @@ async def created(
         case Begun(seed):
             try:
                 body = TypeAdapter(kind).dump_json(await work(_ids_from(seed)))
-            except BaseException:
+            except Unavailable:
+                raise  # Nobody knows whether it was done. The seed is kept, so that doing it again makes the same ids.
+            except CortexError:
                 await state.forget(known, seed)
                 raise
             await state.answer(known, seed, 201, _without(body, secret))

@@ -44,7 +44,9 @@ class Ballot:
 
 
 def decide(ballot: Ballot, array: Array) -> Script[Answer]:
-    found = yield from _locked(ballot.request_id, array)
+    found = yield from _get(ballot.request_id, array)
+    if found is not None and found["outcome"] is None:  # What is closed stays so: then there is nothing to hold.
+        found = yield from _locked(ballot.request_id, array)
     if found is None or not (yield from _has_token(ballot)):
         return Unknown()
     request = approval_rows.approval_request(found)
@@ -81,6 +83,10 @@ def _locked(request_id: ApprovalId, array: Array) -> Script[Row | None]:
     if not (yield from ask("approvals/lock_job", id=request_id)):
         return None
     yield from ask("approvals/lock", id=request_id)
+    return (yield from _get(request_id, array))
+
+
+def _get(request_id: ApprovalId, array: Array) -> Script[Row | None]:
     found = yield from ask("approvals/get", ids=array([request_id]))
     return found[0] if found else None
 

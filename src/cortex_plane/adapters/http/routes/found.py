@@ -8,14 +8,18 @@ from fastapi import Header
 
 from cortex_plane.adapters.http.errors import RevisionChanged
 from cortex_plane.core.access import Caller
-from cortex_plane.core.errors import InvalidInput, JobNotFound
+from cortex_plane.core.errors import JobNotFound
 from cortex_plane.core.groups import Group, GroupNotFound
 from cortex_plane.core.jobs import Job, JobId
 from cortex_plane.core.webhooks import Endpoint, EndpointNotFound
 from cortex_plane.plane import Plane
 
 IfMatch = Annotated[
-    str | None, Header(max_length=40, description="The ETag of the job as you saw it: a change is refused when it has moved on.")
+    str | None,
+    Header(
+        pattern='^([*]|(W/)?"[0-9]{1,18}")$',
+        description="The ETag of the job as you saw it: a change is refused when it has moved on.",
+    ),
 ]
 
 
@@ -33,10 +37,7 @@ def etag(job: Job) -> dict[str, str]:
 
 
 def _revision(if_match: str) -> int:
-    number = if_match.strip().removeprefix("W/").strip('"')
-    if not (number.isascii() and number.isdigit() and len(number) <= 18):
-        raise InvalidInput('If-Match must be the ETag of the job, such as "3", or *.', field="If-Match")
-    return int(number)
+    return int(if_match.removeprefix("W/").strip('"'))
 
 
 async def group_in(plane: Plane, caller: Caller, group_id: str) -> Group:

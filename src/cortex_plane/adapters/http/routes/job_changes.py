@@ -23,6 +23,7 @@ from cortex_plane.operations.retry_job import retry_job
 from cortex_plane.ports.clock import NewId
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
+bulk = APIRouter(prefix="/bulk/jobs", tags=["jobs"])
 
 Operator = Annotated[Caller, require(Role.OPERATOR)]
 
@@ -41,7 +42,7 @@ class Outcome(BaseModel):
     refused: list[Refusal]
 
 
-@router.post("/cancel")
+@bulk.post("/cancel")
 async def cancel_jobs(caller: Operator, plane: ThePlane, body: Ids) -> Outcome:
     """Cancels many jobs. Those that cannot be are told, and the others are cancelled all the same."""
 
@@ -52,7 +53,7 @@ async def cancel_jobs(caller: Operator, plane: ThePlane, body: Ids) -> Outcome:
     return await _each(body.ids, cancel)
 
 
-@router.post("/retry")
+@bulk.post("/retry")
 async def retry_jobs(caller: Operator, plane: ThePlane, body: Ids) -> Outcome:
     """Runs many finished jobs again, each as a new job. Those that cannot be are told."""
 

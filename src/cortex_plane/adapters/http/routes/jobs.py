@@ -25,6 +25,7 @@ from cortex_plane.plane import Plane
 from cortex_plane.ports.clock import NewId
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
+bulk = APIRouter(prefix="/bulk/jobs", tags=["jobs"])
 
 Viewer = Annotated[Caller, require(Role.VIEWER)]
 Submitter = Annotated[Caller, require(Role.SUBMITTER)]
@@ -55,7 +56,7 @@ async def submit_job(
     return await created(request, caller, idempotency_key, Job, work, location="/api/v1/jobs/{id}")
 
 
-@router.post("/batch", status_code=201, response_model=JobIds)
+@bulk.post("", status_code=201, response_model=JobIds)
 async def submit_jobs(
     request: Request, caller: Submitter, plane: ThePlane, body: SubmitJobs, idempotency_key: IdempotencyKey = None
 ) -> Response:

@@ -19,6 +19,7 @@ from cortex_plane.operations.add_endpoint import EndpointWish, add_endpoint
 from cortex_plane.ports.clock import NewId
 
 router = APIRouter(prefix="/webhooks", tags=["webhooks"])
+letters = APIRouter(prefix="/dead-letters", tags=["webhooks"])
 
 Viewer = Annotated[Caller, require(Role.VIEWER)]
 Operator = Annotated[Caller, require(Role.OPERATOR)]
@@ -64,16 +65,16 @@ async def add_webhook(
     return await created(request, caller, idempotency_key, AddedWebhook, work, location="/api/v1/webhooks/{id}", secret="secret")
 
 
-@router.get("/dead-letters")
+@letters.get("")
 async def dead_letters(caller: Viewer, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None) -> Page[DeadLetter]:
     """Messages that could not be delivered and were not sent again, newest first."""
     before = id_in("dead", cursor)
-    letters = await plane.webhooks.dead_letters(tenant=caller.tenant, before=before, limit=limit)
-    following = cursor_for("dead", letters[-1].job_id) if len(letters) == limit else None
-    return Page(items=letters, next=following)
+    found = await plane.webhooks.dead_letters(tenant=caller.tenant, before=before, limit=limit)
+    following = cursor_for("dead", found[-1].job_id) if len(found) == limit else None
+    return Page(items=found, next=following)
 
 
-@router.post("/dead-letters/{job_id}/redeliver")
+@letters.post("/{job_id}/redeliver")
 async def redeliver(caller: Operator, plane: ThePlane, job_id: IdPath) -> Job:
     """Sends a message again whose delivery failed, under the same event id."""
     job = await job_in(plane, caller, job_id)

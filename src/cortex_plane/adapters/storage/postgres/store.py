@@ -9,6 +9,7 @@ from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
 from cortex_plane.adapters.storage.controls import SqlControls
 from cortex_plane.adapters.storage.costs import SqlCosts
 from cortex_plane.adapters.storage.events import SqlEvents
+from cortex_plane.adapters.storage.graphs import SqlGraphs
 from cortex_plane.adapters.storage.groups import SqlGroups
 from cortex_plane.adapters.storage.http_state import SqlHttpState
 from cortex_plane.adapters.storage.job_search import SqlJobSearch
@@ -63,6 +64,7 @@ class PostgresStore:
         self.http = SqlHttpState(self._database)
         self.job_search = SqlJobSearch(self._database, lambda moment: moment)
         self.stats = SqlStats(self._database)
+        self.graphs = SqlGraphs(self._database)
 
     async def open(self, *, prepare: bool = True) -> None:
         if prepare:
