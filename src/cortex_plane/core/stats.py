@@ -145,7 +145,7 @@ def first_id_at(moment: datetime) -> JobId:
 
 
 def _columns(jobs: Sequence[RecentJob], since: datetime, now: datetime, width: timedelta) -> list[Column]:
-    count = max(1, -(-(now - since) // width))
+    count = min(max(-(-(now - since) // width), 1), COLUMNS)
     sorted_in: list[list[RecentJob]] = [[] for _ in range(count)]
     for job in jobs:
         sorted_in[min((job.created_at - since) // width, count - 1)].append(job)

@@ -17,6 +17,7 @@ from cortex_plane.core.access import NotSignedIn, TooManyTries
 from cortex_plane.core.errors import CortexError
 
 Handler = Callable[[Request, Exception], Awaitable[Response]]
+PROGRAMS = ("/api/", "/docs", "/problems", "/openapi.json", "/healthz", "/readyz", "/metrics")
 OUR_MISTAKE = "This is our mistake, not yours. Whoever runs this server finds more in its log."
 
 
@@ -35,13 +36,7 @@ def _for_pages(otherwise: Any) -> Handler:
 
 
 def is_of_programs(request: Request) -> bool:
-    path = request.url.path
-    return path.startswith(("/api/", "/docs", "/problems", "/static/")) or path in (
-        "/openapi.json",
-        "/healthz",
-        "/readyz",
-        "/metrics",
-    )
+    return request.url.path.startswith(PROGRAMS)
 
 
 def _page(request: Request, error: Exception, answer: Response) -> Response:
