@@ -18,9 +18,20 @@ from cortex_plane.auditing import Auditing
 from cortex_plane.checkpoints import CheckpointsOfPlane
 from cortex_plane.core.agents import AgentRecord
 from cortex_plane.core.errors import InvalidInput, did_you_mean
-from cortex_plane.core.jobs import DEFAULT_QUEUE, INTERNAL_PREFIX, AgentId, HistoryEntry, Job, JobId, JobSummary, Run
+from cortex_plane.core.jobs import (
+    DEFAULT_QUEUE,
+    DEFAULT_TENANT,
+    INTERNAL_PREFIX,
+    AgentId,
+    HistoryEntry,
+    Job,
+    JobId,
+    JobSummary,
+    Run,
+)
 from cortex_plane.core.states import JobStatus
 from cortex_plane.costs import Costs
+from cortex_plane.grants import Billing, Grants
 from cortex_plane.groups import Groups
 from cortex_plane.handles import JobHandle
 from cortex_plane.operations.await_result import await_result
@@ -30,6 +41,7 @@ from cortex_plane.operations.find_job import find_job, find_job_id
 from cortex_plane.operations.retry_job import retry_job
 from cortex_plane.operations.submit_jobs import Submission, submit_jobs
 from cortex_plane.options import SubmitOptions
+from cortex_plane.ports.channels import Channel
 from cortex_plane.ports.clock import Clock, NewId
 from cortex_plane.ports.graphs import GraphCheckpoints
 from cortex_plane.ports.store import Store
@@ -42,12 +54,13 @@ from cortex_plane.runtime.durable.recorder import Fault, Sizes
 from cortex_plane.runtime.graphs import Ask, by_approval, graph_handler
 from cortex_plane.runtime.lending import Lender, Terms
 from cortex_plane.runtime.worker import Worker, WorkerOptions
+from cortex_plane.schedules import Decorated, Schedules, TermsOptions
 from cortex_plane.settings import Settings, load_settings
 from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
 from cortex_plane.templates import Templates
 from cortex_plane.webhooks import Webhooks
-from cortex_plane.wiring import graph_executor, http_client, open_store
+from cortex_plane.wiring import channels, execution_service, graph_executor, http_client, open_store
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -66,6 +79,7 @@ class Plane(Steering):
         clock: Clock | None = None,
         ids: NewId = new_id,
         chance: Callable[[], float] = random.random,
+        channels: Mapping[str, Channel] | None = None,
     ) -> None:
         self.settings = settings or load_settings({"database_url": database_url})
         self.agents: dict[str, AgentCode] = {}
@@ -79,6 +93,11 @@ class Plane(Steering):
         self.checkpoints = CheckpointsOfPlane(self)
         self.retention = Retention(self)
         self.access = Access(self)
+        self.grants = Grants(self)
+        self.billing = Billing(self)
+        self.schedules = Schedules(self)
+        self.channels = dict(channels or {})
+        """Ways to reach approvers, by type, that take the place of those in the settings."""
         self._ids, self._chance = ids, chance
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, Opened] = WeakKeyDictionary()
         self._workers: list[Worker] = []
@@ -127,6 +146,14 @@ class Plane(Steering):
             raise InvalidInput(f'There are two agents named "{code.job_type}". Rename one of them.', field="name")
         self.agents[code.job_type] = code
         return Agent(self, code)
+
+    def schedule(
+        self, cron: str, *, name: str | None = None, tenant: str = DEFAULT_TENANT, **terms: Unpack[TermsOptions]
+    ) -> Callable[[Decorated], Decorated]:
+        """Runs an agent by a cron rule, above or below `@plane.agent`: `@plane.schedule("0 9 * * mon-fri",
+        timezone="Europe/Berlin")`. Under the agent's name, unless another is given. A worker that starts adds it, changes it,
+        and pauses it when the code declares it no more; what an operator has paused stays paused."""
+        return self.schedules.declare(cron, name=name, tenant=tenant, **terms)
 
     # -- submitting ------------------------------------------------------------------------------
 
@@ -228,6 +255,7 @@ class Plane(Steering):
         opened = await self._open_here()
         options = self._worker_options(queues, concurrency, name)
         await opened.register(opened.built_in)
+        await self.schedules.keep_declared()
         agents = {**self.agents, **opened.built_in}
         lender = Lender(opened.store, opened.directory, self.clock, self._ids, self._chance, self._terms())
         worker = Worker(opened.store, agents, options, self.clock, self._ids, self._chance, lender)
@@ -300,7 +328,12 @@ class Opened:
         self._registered: set[str] = set()
         self.store = open_store(plane.settings.database_url, plane.clock, plane._ids)
         self.directory = Directory(self.store)
-        self.built_in = built_in_agents(self.store, plane._ids, plane.clock, http_client())
+        http, settings = http_client(), plane.settings
+        self.execution = execution_service(settings, self.store, self.directory, plane.clock, plane._ids, http)
+        self.channels = channels(settings, http, plane.clock, self.store.webhooks.target, plane.channels)
+        self.built_in = built_in_agents(
+            self.store, self.directory, plane._ids, plane.clock, http, self.execution, self.channels, settings.public_url
+        )
 
     async def ready(self) -> None:
         if self._is_open and self._registered.issuperset(self._plane.agents):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from math import isfinite
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -16,9 +17,20 @@ PREFIX = "CORTEX_"
 FILE = "cortex.toml"
 
 
+TELEGRAM_URL = "https://api.telegram.org"
+DISCORD_URL = "https://discord.com/api/v10"
+SLACK_URL = "https://slack.com/api"
+
+
+def _secret() -> str:
+    """A setting that nobody is shown: not in reports, not in errors, not in what Python prints."""
+    made: str = field(default="", repr=False, metadata={"secret": True})
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    database_url: str = "sqlite:///cortex.db"
+    database_url: str = field(default="sqlite:///cortex.db", repr=False)
     app: str = ""
     concurrency: int = 20
     lease_seconds: float = 15.0
@@ -27,6 +39,8 @@ class Settings:
     payload_limit_bytes: int = 1024 * 1024
     checkpoint_warn_bytes: int = 512 * 1024
     checkpoint_limit_bytes: int = 1024 * 1024
+    internal_api_url: str = ""
+    internal_api_token: str = _secret()
     files: str = ".cortex"
     http_host: str = "127.0.0.1"
     http_port: int = 8700
@@ -35,7 +49,20 @@ class Settings:
     http_body_limit_bytes: int = 4 * 1024 * 1024
     log_level: str = "info"
     log_json: bool = False
+    public_url: str = "http://localhost:8700"
+    telegram_bot_token: str = _secret()
+    telegram_webhook_secret: str = _secret()
+    telegram_url: str = TELEGRAM_URL
+    discord_bot_token: str = _secret()
+    discord_public_key: str = ""
+    discord_url: str = DISCORD_URL
+    slack_bot_token: str = _secret()
+    slack_signing_secret: str = _secret()
+    slack_url: str = SLACK_URL
+    smtp_url: str = _secret()
 
+
+SECRETS = frozenset(setting.name for setting in fields(Settings) if setting.metadata.get("secret"))
 
 DESCRIPTIONS = {
     "database_url": "Where the data is: sqlite:///file.db or postgresql://user@host/database",
@@ -47,6 +74,8 @@ DESCRIPTIONS = {
     "payload_limit_bytes": "The largest payload of a job",
     "checkpoint_warn_bytes": "A checkpoint that is larger is warned of",
     "checkpoint_limit_bytes": "A checkpoint that is larger is refused, and its job fails",
+    "internal_api_url": "Where the execution service is that runs what schedules start; otherwise this process itself",
+    "internal_api_token": "What it is to be given as bearer token",
     "files": "The folder for logs and artifacts of runs",
     "http_host": "The address on which cortex serve listens",
     "http_port": "The port on which cortex serve listens",
@@ -55,6 +84,17 @@ DESCRIPTIONS = {
     "http_body_limit_bytes": "The largest body of a request",
     "log_level": "debug, info, warning or error",
     "log_json": "One JSON object for each line of the log",
+    "public_url": "Where approvers reach the pages of this plane: messages lead there",
+    "telegram_bot_token": "The bot that asks approvers on Telegram, as @BotFather shows it",
+    "telegram_webhook_secret": "What Telegram sends with each click; without it messages have no buttons that decide",
+    "telegram_url": "Where the Telegram Bot API is",
+    "discord_bot_token": "The bot that asks approvers on Discord",
+    "discord_public_key": "What clicks from Discord are checked with; without it messages have no buttons that decide",
+    "discord_url": "Where Discord's API is",
+    "slack_bot_token": "The app that asks approvers on Slack: xoxb-…",
+    "slack_signing_secret": "What clicks from Slack are checked with; without it messages have no buttons that decide",
+    "slack_url": "Where Slack's API is",
+    "smtp_url": "The mail server: smtp://user:password@host:587?from=plane@example.com",
 }
 
 # Variables that belong to the family but are not settings of the plane.
@@ -89,7 +129,7 @@ def load_settings(
 
 
 def _names() -> list[str]:
-    return [field.name for field in fields(Settings)]
+    return [each.name for each in fields(Settings)]
 
 
 def _from_file(path: Path, problems: list[str]) -> dict[str, Any]:
@@ -128,7 +168,8 @@ def _converted(name: str, value: Any, problems: list[str]) -> Any:
             return _BOOLEANS[value.lower()] if kind is bool else kind(value)
     except (ValueError, KeyError):
         pass
-    problems.append(f"{name} must be {_A_KIND[kind]}, not {value!r}.")
+    shown = f"a {type(value).__name__}" if name in SECRETS else repr(value)
+    problems.append(f"{name} must be {_A_KIND[kind]}, not {shown}.")
     return None
 
 
@@ -155,6 +196,55 @@ def _check(values: dict[str, Any], problems: list[str]) -> None:
     port = values.get("http_port")
     if port is not None and not 0 <= port <= 65_535:
         problems.append(f"http_port must be from 0 to 65,535, not {port}.")
+    if values.get("internal_api_url") and not values.get("internal_api_token"):
+        problems.append("internal_api_url needs internal_api_token too: the service answers nobody without it.")
     level = values.get("log_level", "info")
     if level not in ("debug", "info", "warning", "error"):
         problems.append(f"log_level must be debug, info, warning or error, not {level!r}.")
+    _check_channels(values, problems)
+
+
+def _check_channels(values: dict[str, Any], problems: list[str]) -> None:
+    """What a service would refuse later, said now, and without repeating a secret."""
+    for name in ("public_url", "telegram_url", "discord_url", "slack_url"):
+        if values.get(name) is not None:
+            problems += _wrong_address(name, values[name])
+    for name, (form, what) in _FORMS.items():
+        value = values.get(name)
+        if value and not re.fullmatch(form, value):
+            problems.append(f"{name} must be {what}.")
+    if values.get("smtp_url"):
+        problems += _wrong_mail_server(values["smtp_url"])
+
+
+def _wrong_mail_server(value: str) -> list[str]:
+    from cortex_plane.core.smtp_urls import mail_server
+
+    try:
+        mail_server(value)
+    except InvalidInput as error:
+        return [str(error)]
+    return []
+
+
+def _wrong_address(name: str, value: str) -> list[str]:
+    from cortex_plane.core.webhooks import check_url
+
+    if len(value) > URL_LIMIT or not value.isascii() or "?" in value:
+        return [f"{name} must be at most {URL_LIMIT} ASCII characters, without a question mark."]
+    try:
+        check_url(value, allow_private=True)
+    except InvalidInput as error:
+        return [f"{name}{str(error).removeprefix('url')}"]
+    return []
+
+
+URL_LIMIT = 400
+_FORMS = {
+    "telegram_bot_token": (r"[0-9]+:[A-Za-z0-9_-]+", "a bot's token as @BotFather shows it: 123456:ABC-DEF"),
+    "telegram_webhook_secret": (r"[A-Za-z0-9_-]{1,256}", "1 to 256 letters, digits, _ and -, as it was given to setWebhook"),
+    "discord_bot_token": (r"[!-~]+", "text without spaces, as the developer portal shows it"),
+    "discord_public_key": (r"[0-9a-fA-F]{64}", "the 64 hexadecimal digits that the developer portal shows"),
+    "slack_bot_token": (r"[!-~]+", "text without spaces, as the app's page shows it: xoxb-…"),
+    "slack_signing_secret": (r"[!-~]+", "text without spaces, as the app's page shows it"),
+}

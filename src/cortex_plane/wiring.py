@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,19 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.core.errors import InvalidInput, WrongDatabase
+from cortex_plane.core.webhooks import EndpointId, Target
+from cortex_plane.operations.directory import Directory
+from cortex_plane.operations.execution.service import LocalExecution
+from cortex_plane.ports.channels import Channel
 from cortex_plane.ports.clock import Clock, NewId
+from cortex_plane.ports.execution import ExecutionService
 from cortex_plane.ports.graphs import GraphExecutor
 from cortex_plane.ports.http import Http
 from cortex_plane.ports.passwords import Passwords
 from cortex_plane.ports.store import Store
+from cortex_plane.settings import DISCORD_URL, SLACK_URL, TELEGRAM_URL, Settings
+
+FindTarget = Callable[[EndpointId], Awaitable[Target | None]]
 
 POSTGRES = ("postgresql", "postgres")
 
@@ -70,6 +79,108 @@ def graph_executor(graph: Any) -> GraphExecutor:
             f"Graphs of LangGraph need the extra of that name: pip install 'cortex-plane[langgraph]' ({error}).", field="compiled"
         ) from error
     return LangGraphExecutor(graph)
+
+
+def execution_service(
+    settings: Settings, store: Store, directory: Directory, clock: Clock, ids: NewId, http: Http
+) -> ExecutionService:
+    """Who executes what schedules start: the service that the settings name, or this process."""
+    if settings.internal_api_url:
+        from cortex_plane.adapters.execution_client import HttpExecution
+
+        return HttpExecution(http, settings.internal_api_url, settings.internal_api_token)
+    return LocalExecution(store, directory, clock, ids, settings.payload_limit_bytes)
+
+
+def channels(
+    settings: Settings, http: Http, clock: Clock, find_target: FindTarget, own: Mapping[str, Channel] | None = None
+) -> Mapping[str, Channel]:
+    """The ways to reach approvers that the settings name, each made when it is first used. Those in `own` go before them."""
+    makers: dict[str, Callable[[], Channel]] = {"webhook": lambda: _webhook(http, clock, find_target)}
+    if settings.telegram_bot_token:
+        makers["telegram"] = lambda: _telegram(settings, http)
+    if settings.discord_bot_token:
+        makers["discord"] = lambda: _discord(settings, http)
+    if settings.slack_bot_token:
+        makers["slack"] = lambda: _slack(settings, http)
+    if settings.smtp_url:
+        makers["email"] = lambda: _email(settings, clock)
+    return _Channels({} if own is None else own, makers)
+
+
+class _Channels(Mapping[str, Channel]):
+    def __init__(self, own: Mapping[str, Channel], makers: Mapping[str, Callable[[], Channel]]) -> None:
+        self._own, self._makers = own, makers
+        self._made: dict[str, Channel] = {}
+
+    def __getitem__(self, name: str) -> Channel:
+        if name in self._own:
+            return self._own[name]
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._own, **self._makers})
+
+    def __len__(self) -> int:
+        return len({**self._own, **self._makers})
+
+
+# A service that is not where it usually is was put there by whoever runs the plane, so its address may be a private one.
+# Buttons that decide are only shown where their clicks can be checked.
+
+
+def _telegram(settings: Settings, http: Http) -> Channel:
+    from cortex_plane.adapters.channels import TelegramChannel
+
+    return TelegramChannel(
+        http,
+        settings.telegram_bot_token,
+        settings.telegram_url,
+        interactive=bool(settings.telegram_webhook_secret),
+        allow_private=settings.telegram_url != TELEGRAM_URL,
+    )
+
+
+def _discord(settings: Settings, http: Http) -> Channel:
+    from cortex_plane.adapters.channels import DiscordChannel
+
+    return DiscordChannel(
+        http,
+        settings.discord_bot_token,
+        settings.discord_url,
+        interactive=bool(settings.discord_public_key),
+        allow_private=settings.discord_url != DISCORD_URL,
+    )
+
+
+def _slack(settings: Settings, http: Http) -> Channel:
+    from cortex_plane.adapters.channels import SlackChannel
+
+    return SlackChannel(
+        http,
+        settings.slack_bot_token,
+        settings.slack_url,
+        interactive=bool(settings.slack_signing_secret),
+        allow_private=settings.slack_url != SLACK_URL,
+    )
+
+
+def _email(settings: Settings, clock: Clock) -> Channel:
+    from cortex_plane.adapters.channels import EmailChannel
+    from cortex_plane.adapters.email import SmtpTransport
+    from cortex_plane.core.smtp_urls import mail_server
+
+    server = mail_server(settings.smtp_url)
+    transport = SmtpTransport(server.host, server.sender, server.port, server.username, server.password, server.tls)
+    return EmailChannel(transport, clock)
+
+
+def _webhook(http: Http, clock: Clock, find_target: FindTarget) -> Channel:
+    from cortex_plane.adapters.channels import WebhookChannel
+
+    return WebhookChannel(http, clock, find_target)
 
 
 def _check_postgres(database_url: str) -> None:

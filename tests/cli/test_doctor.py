@@ -38,6 +38,8 @@ Settings
   payload_limit_bytes  1048576  default
   checkpoint_warn_bytes  524288  default
   checkpoint_limit_bytes  1048576  default
+  internal_api_url  default
+  internal_api_token  default
   files  .cortex  default
   http_host  127.0.0.1  default
   http_port  8700  default
@@ -46,6 +48,17 @@ Settings
   http_body_limit_bytes  4194304  default
   log_level  info  default
   log_json  False  default
+  public_url  http://localhost:8700  default
+  telegram_bot_token  default
+  telegram_webhook_secret  default
+  telegram_url  https://api.telegram.org  default
+  discord_bot_token  default
+  discord_public_key  default
+  discord_url  https://discord.com/api/v10  default
+  slack_bot_token  default
+  slack_signing_secret  default
+  slack_url  https://slack.com/api  default
+  smtp_url  default
 
 No problems were found.
 """
@@ -55,7 +68,7 @@ Database
   place  ✓ PostgreSQL, 127.0.0.1:<port>/<name>
   server  PostgreSQL <version>
   wake-ups  ✓ notifications arrive
-  schema  ✓ version 10, up to date
+  schema  ✓ version 12, up to date
 
 Work
   workers  none is running
@@ -124,6 +137,39 @@ def test_each_setting_is_shown_with_its_origin(cortex: Cortex, folder: Path, mon
     assert origins["files"] == ("out", "cortex.toml")
     assert origins["database_url"] == ("sqlite:///x.db", "--database-url")
     assert origins["log_level"] == ("info", "default")
+
+
+SECRET_VALUES = {
+    "CORTEX_TELEGRAM_BOT_TOKEN": "123456:geheim",
+    "CORTEX_TELEGRAM_WEBHOOK_SECRET": "geheim",
+    "CORTEX_DISCORD_BOT_TOKEN": "geheim",
+    "CORTEX_SLACK_BOT_TOKEN": "xoxb-geheim",
+    "CORTEX_SLACK_SIGNING_SECRET": "geheim",
+    "CORTEX_SMTP_URL": "smtp://geheim:geheim@mail.example.com?from=geheim@example.com",
+}
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_secrets_are_only_said_to_be_set(cortex: Cortex, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]) -> None:
+    for name, value in SECRET_VALUES.items():
+        monkeypatch.setenv(name, value)
+
+    result = cortex("doctor", *form)
+
+    assert result.code == 0
+    assert "geheim" not in result.out + result.err
+    assert result.out.count("(set)") == len(SECRET_VALUES)
+
+
+@pytest.mark.parametrize("name", SECRET_VALUES)
+def test_a_secret_that_is_wrong_is_not_repeated(cortex: Cortex, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "geheim geheim")
+
+    result = cortex("doctor")
+
+    assert result.code == 2
+    assert name.removeprefix("CORTEX_").lower() in result.out
+    assert "geheim" not in result.out + result.err
 
 
 def test_wrong_settings_are_a_problem_and_not_a_crash(cortex: Cortex, monkeypatch: pytest.MonkeyPatch) -> None:

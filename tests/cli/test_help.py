@@ -41,6 +41,9 @@ Steering
   gate           Stop everything at once, and start it again.
   templates      Keep job definitions, and submit from them.
   groups         Submit jobs that belong together, and look at them.
+  schedules      Run agents, templates and graphs by cron rules.
+  grants         Under which scheduled work runs; revoke one to stop it.
+  billing        Who is charged for that, and how much.
   webhooks       Tell others when jobs end.
 
 Care

@@ -8,7 +8,7 @@ from tests.cli.conftest import Cortex
 
 CASES = {
     "wrker": 'Unknown command "wrker". Did you mean "worker"? '
-    "Available commands: jobs, queues, gate, templates, groups, webhooks, tenants, keys, ...\n"
+    "Available commands: jobs, queues, gate, templates, groups, schedules, grants, billing, ...\n"
     "For help: cortex --help",
     "jobs lst": 'Unknown command "lst". Did you mean "list"? '
     "Available commands: submit, list, show, watch, cancel, retry, fork, replay, ...\n"

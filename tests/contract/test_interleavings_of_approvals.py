@@ -118,6 +118,20 @@ async def test_a_decision_that_waited_for_a_cancel_is_told_so(scene: Scene, desk
     assert await desk.approvals.votes(request.id) == []
 
 
+async def test_a_decision_that_waits_for_the_job_does_not_hold_the_request(desk: Desk, four: Four, ann: User) -> None:
+    """Whoever cancels holds the job and then closes the request: the other way round would be a deadlock."""
+    canceller, decider, onlooker, _ = four
+    request = await desk.asked(ann)
+    await canceller.begin()
+    await canceller.connection.execute(f"select 1 from cortex.job where id = '{request.job_id}' for update")
+    late = asyncio.create_task(decide(decider, request, ann))
+    await decider.waits(late)
+
+    await onlooker.connection.execute(f"select 1 from cortex.approval_request where id = '{request.id}' for update nowait")
+    await canceller.commit()
+    assert isinstance(await late, Decided)
+
+
 async def test_a_cancel_that_waited_for_the_takeover_ends_the_run(
     scene: Scene, desk: Desk, four: Four, raw: Raw, ann: User
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cortex_plane.core.errors import InvalidInput
-from cortex_plane.settings import DESCRIPTIONS, Settings, load_settings
+from cortex_plane.settings import DESCRIPTIONS, SECRETS, Settings, load_settings
 
 
 def load(tmp_path: Path, file: str = "", environment: dict[str, str] | None = None, **arguments: Any) -> Settings:
@@ -123,3 +123,74 @@ def test_every_setting_is_described() -> None:
 def test_settings_are_frozen() -> None:
     with pytest.raises(AttributeError):
         Settings().concurrency = 3  # type: ignore[misc]
+
+
+# -- channels ------------------------------------------------------------------------------------
+
+
+def refused(tmp_path: Path, name: str, value: Any) -> str:
+    arguments: dict[str, Any] = {name: value}
+    return problems(tmp_path, **arguments)
+
+
+def test_no_secret_is_in_what_python_prints(tmp_path: Path) -> None:
+    values: dict[str, Any] = {
+        "database_url": "postgresql://me:geheim@host/db",
+        "telegram_bot_token": "123456:geheim",
+        "telegram_webhook_secret": "geheim",
+        "discord_bot_token": "geheim",
+        "slack_bot_token": "geheim",
+        "slack_signing_secret": "geheim",
+        "smtp_url": "smtp://bot:geheim@mail.example.com?from=plane@example.com",
+    }
+
+    settings = load(tmp_path, **values)
+
+    assert {name: getattr(settings, name) for name in values} == values
+    assert "geheim" not in repr(settings)
+    assert values.keys() - {"database_url"} == SECRETS
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS))
+@pytest.mark.parametrize("value", [5, ["geheim"], {"geheim": 1}])
+def test_a_secret_of_another_kind_is_not_repeated(tmp_path: Path, name: str, value: Any) -> None:
+    message = refused(tmp_path, name, value)
+
+    assert f"{name} must be text, not a {type(value).__name__}." in message
+    assert "geheim" not in message
+
+
+@pytest.mark.parametrize("name", ["public_url", "telegram_url", "discord_url", "slack_url"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "plane.example.com",
+        "ftp://plane.example.com",
+        "https://",
+        "https://a b",
+        "https://plane.example.com/?x=1",
+        "https://é",
+    ],
+)
+def test_an_address_that_is_none_is_refused_by_name(tmp_path: Path, name: str, value: str) -> None:
+    assert f"- {name} " in refused(tmp_path, name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("telegram_bot_token", "geheim"),
+        ("telegram_webhook_secret", "geheim!"),
+        ("discord_bot_token", "ge heim"),
+        ("discord_public_key", "ab"),
+        ("slack_bot_token", "ge\nheim"),
+        ("slack_signing_secret", "geheim é"),
+        ("smtp_url", "geheim"),
+    ],
+)
+def test_what_a_service_would_refuse_is_refused_at_the_start(tmp_path: Path, name: str, value: str) -> None:
+    message = refused(tmp_path, name, value)
+
+    assert f"- {name} " in message
+    assert "heim" not in message

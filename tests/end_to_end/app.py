@@ -33,6 +33,8 @@ class Config:
     """How much is claimed ahead, where a test must know."""
     die: list[Any] = field(default_factory=list)
     """Statement, moment and count at which the process kills itself."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """More of them, for the channels."""
 
 
 def record(path: str, what: str, ctx: Context) -> None:
@@ -99,6 +101,10 @@ def register_agents(plane: Plane, effects: str, die: list[Any] | None = None) ->
         start(ctx)
         await asyncio.sleep(0.2)
         die_now()
+
+    @plane.agent("asking")
+    async def asking(ctx: Context, approver: str) -> str:
+        return (await ctx.approval("Deploy 1.4.0 to production", approvers=approver)).outcome
 
     @plane.agent("innocent")
     async def innocent(ctx: Context, seconds: float) -> None:
@@ -206,6 +212,7 @@ async def main(config: Config) -> None:
         grace_seconds=config.grace_seconds,
         blocked_limit_seconds=config.blocked_limit_seconds,
         files=f"{config.effects}.files",
+        **config.settings,
     )
     async with Plane(settings=settings) as plane:
         register_agents(plane, config.effects, config.die)

@@ -23,7 +23,7 @@ from cortex_plane.operations.list_approvals import list_approvals
 from cortex_plane.operations.remind_approval import remind_approval
 from cortex_plane.operations.switch_user import disable_user
 from cortex_plane.ports.store import Store
-from cortex_plane.runtime.timers import Timers
+from cortex_plane.runtime.deadlines import Deadlines
 from cortex_plane.testing import ManualClock
 from tests.contract.approval_scene import Desk, token
 from tests.contract.support import Scene, raw_client
@@ -227,20 +227,20 @@ async def test_lists_check_what_they_are_asked(desk: Desk, store: Store, ann: Us
 # -- what happens by itself ----------------------------------------------------------------------
 
 
-async def test_timers_expire_remind_and_escalate(desk: Desk, store: Store, clock: ManualClock, ann: User) -> None:
+async def test_deadlines_expire_remind_and_escalate(desk: Desk, store: Store, clock: ManualClock, ann: User) -> None:
     boss = await desk.user("boss")
     request = await desk.asked(
         ann, remind_after_seconds=600, escalate_after_seconds=1200, escalate_to=Approvers((boss.id,)), ttl_seconds=1800
     )
-    timers = Timers(store)
+    deadlines = Deadlines(store)
 
     for minutes, reminders, escalated in ((10, 1, False), (10, 2, True)):
         await clock.advance(minutes=minutes)
-        await timers.once()
+        await deadlines.once()
         stored = await desk.stored(request)
         assert (stored.reminders, stored.escalated_at is not None) == (reminders, escalated)
     await clock.advance(minutes=10)
-    await timers.once()
+    await deadlines.once()
     assert (await desk.stored(request)).decision == "expired"
     status = await store.jobs.status(request.job_id)
     assert status is not None
@@ -248,13 +248,13 @@ async def test_timers_expire_remind_and_escalate(desk: Desk, store: Store, clock
     assert await expire_approvals(store) == await chase_approvals(store) == 0
 
 
-async def test_timers_rest_until_the_next_request_is_due(desk: Desk, store: Store, clock: ManualClock, ann: User) -> None:
-    timers = Timers(store)
-    assert await timers.once() == 1.0
+async def test_deadlines_rest_until_the_next_request_is_due(desk: Desk, store: Store, clock: ManualClock, ann: User) -> None:
+    deadlines = Deadlines(store)
+    assert await deadlines.once() == 1.0
     await desk.asked(ann, ttl_seconds=60)
     await clock.advance(seconds=59, milliseconds=500)
 
-    assert await timers.once() == pytest.approx(0.5)
+    assert await deadlines.once() == pytest.approx(0.5)
 
 
 async def test_a_reminder_of_what_is_closed_says_so(desk: Desk, store: Store, ann: User) -> None:

@@ -158,6 +158,17 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "graph values": ("graphs/values", {"thread_id": thread, "wanted": '[["","poem","1"]]'}),
         "graph writes": ("graphs/writes", {"thread_id": thread, "wanted": '[["","1"]]'}),
         "graph threads": ("graphs/threads", {"after": thread, "limit": 50}),
+        "slot": ("slots/get", one),
+        "open slots": ("slots/open", {"schedule_id": one["id"]}),
+        "slots": ("slots/list", {"schedule_id": one["id"], "limit": 50}),
+        "slots before": ("slots/page", {"schedule_id": one["id"], "before": 0, "limit": 50}),
+        "last slot": ("slots/last_begun", {"schedule_id": one["id"]}),
+        "stuck slots": ("slots/stuck", {"after": one["id"], "limit": 50}),
+        "schedules of grant": ("schedules/of_grant", {"grant_id": one["id"]}),
+        "broken schedules": ("schedules/broken", {"zone_data": "x", "after": one["id"], "limit": 50}),
+        "request": ("requests/by_run", {"run_id": one["id"]}),
+        "request by key": ("requests/by_key", {"tenant_id": one["id"], "idempotency_key": "x"}),
+        "receipts": ("requests/receipts", {"run_id": one["id"]}),
         "list recent": ("stats/recent", {"since": EARLIER_THAN_ALL, "limit": 30}),
         "list failures": ("stats/failures", {"since": EARLIER_THAN_ALL, "limit": 30}),
         "last events": ("stats/last_events", {"job_id": running[0].job_id, "limit": 50}),
@@ -210,6 +221,8 @@ INDEXES = {
     "graph values": "graph_value_pkey",
     "graph writes": "graph_write_pkey",
     "graph threads": "graph_checkpoint_pkey",
+    "request": "execution_request_run_id_key",
+    "request by key": "execution_request_tenant_id_idempotency_key_key",
 }
 
 

@@ -34,6 +34,11 @@ class HttpxClient:
     ) -> Answer:
         return await _send("POST", url, headers, body, timeout_seconds, answer_limit_bytes, allow_private)
 
+    async def get(
+        self, url: str, *, headers: Mapping[str, str], timeout_seconds: float, answer_limit_bytes: int, allow_private: bool
+    ) -> Answer:
+        return await _send("GET", url, headers, b"", timeout_seconds, answer_limit_bytes, allow_private)
+
     async def patch(
         self,
         url: str,

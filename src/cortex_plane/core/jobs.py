@@ -56,6 +56,9 @@ class NewJob:
     created_by: str | None = None
     template_id: str | None = None
     group_id: str | None = None
+    schedule_id: str | None = None
+    request_id: str | None = None
+    trace_id: str | None = None
     parent_id: JobId | None = None
     session_id: str | None = None
     cancel_with_parent: bool = False

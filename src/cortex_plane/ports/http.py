@@ -31,6 +31,11 @@ class PrivateAddress(Denied):
 
 
 class Http(Protocol):
+    async def get(
+        self, url: str, *, headers: Mapping[str, str], timeout_seconds: float, answer_limit_bytes: int, allow_private: bool
+    ) -> Answer:
+        """As `post`, without a body."""
+
     async def post(
         self,
         url: str,

@@ -27,9 +27,11 @@ from cortex_plane.core.workers import NewWorker, WorkerRecord
 from cortex_plane.ports.access import Accounts, ApiKeys, HttpState, SignIns
 from cortex_plane.ports.approvals import Approvals
 from cortex_plane.ports.clock import NewId
+from cortex_plane.ports.grants import Billing, Grants, Requests
 from cortex_plane.ports.graphs import GraphCheckpoints
 from cortex_plane.ports.job_search import JobSearch
 from cortex_plane.ports.people import People
+from cortex_plane.ports.schedules import Schedules, Slots
 from cortex_plane.ports.schema import Schema
 from cortex_plane.ports.signals import Signals
 from cortex_plane.ports.stats import Stats
@@ -383,6 +385,16 @@ class Store(Protocol):
     def job_search(self) -> JobSearch: ...
     @property
     def stats(self) -> Stats: ...
+    @property
+    def grants(self) -> Grants: ...
+    @property
+    def requests(self) -> Requests: ...
+    @property
+    def billing(self) -> Billing: ...
+    @property
+    def schedules(self) -> Schedules: ...
+    @property
+    def slots(self) -> Slots: ...
     @property
     def schema(self) -> Schema: ...
     @property

@@ -26,6 +26,7 @@ from cortex_plane.core.workers import DEFAULT_LEASE_SECONDS, NewWorker, actor_of
 from cortex_plane.ports.clock import Clock, NewId, Random
 from cortex_plane.ports.store import Store
 from cortex_plane.runtime.agents import AgentCode
+from cortex_plane.runtime.duties import duties_of, make_ready
 from cortex_plane.runtime.duty import Duty
 from cortex_plane.runtime.execution import Execution
 from cortex_plane.runtime.heartbeat import Heartbeat
@@ -33,11 +34,8 @@ from cortex_plane.runtime.lending import Lender
 from cortex_plane.runtime.outbox import Outbox
 from cortex_plane.runtime.pace import Pace
 from cortex_plane.runtime.probation import Probation
-from cortex_plane.runtime.pruner import Pruner
 from cortex_plane.runtime.reporter import Reporter
 from cortex_plane.runtime.rescuer import Rescuer
-from cortex_plane.runtime.sealer import Sealer
-from cortex_plane.runtime.timers import BATCH, Timers
 from cortex_plane.runtime.waiting import wait_at_most
 
 log = structlog.get_logger()
@@ -178,13 +176,7 @@ class Worker:
         rescuer = Rescuer(
             self._store, self._worker_id, self._options.lease_seconds, lambda: heart.settled, self._new_id, self._random
         )
-        self.duties = [
-            Duty("timers", Timers(self._store).once, self._clock),
-            Duty("rescuer", rescuer.once, self._clock),
-            Duty("sealer", Sealer(self._store).once, self._clock),
-            Duty("pruner", Pruner(self._store).once, self._clock),
-            Duty("reporter", self._reporter.once, self._clock),
-        ]
+        self.duties = duties_of(self._store, self._clock, self._new_id, self._lender, rescuer, self._reporter)
         yield from ((f"cortex-{duty.name}", duty.run_for_ever()) for duty in self.duties)
         yield "cortex-comparer", self._compare_with_the_database()
 
@@ -202,7 +194,7 @@ class Worker:
 
     async def _claim_until_told(self, until_idle: bool) -> None:
         if until_idle:
-            await self._store.queue.promote_due(BATCH)  # What is due now counts as ready, in its own place.
+            await make_ready(self._store)  # What is due now counts as ready, in its own place.
         promoted = False
         while not self._stopping.is_set():
             self._wake.clear()
@@ -216,7 +208,7 @@ class Worker:
             if until_idle and room > 0 and not claimed and not self._running:
                 if promoted:
                     return
-                await self._store.queue.promote_due(BATCH)  # Look once more.
+                await make_ready(self._store)  # Look once more.
                 promoted = True
                 continue
             promoted = False

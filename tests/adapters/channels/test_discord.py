@@ -129,6 +129,16 @@ def test_whatever_else_is_not(given_headers: dict[str, str]) -> None:
         verify(given_headers, BODY, public_key=PUBLIC_KEY, is_signed=is_signed)
 
 
+def test_our_own_check_agrees_with_the_one_that_is_written_down() -> None:
+    verify(headers(), BODY, public_key=PUBLIC_KEY)
+    for wrong in (headers(body=b"{}"), {**headers(), "X-Signature-Timestamp": "1700000001"}):
+        with pytest.raises(NotGenuine):
+            verify(wrong, BODY, public_key=PUBLIC_KEY)
+    for key in (public_key_of(bytes(32)).hex(), "ff" * 32, "02" + "00" * 31):
+        with pytest.raises(NotGenuine):
+            verify(headers(), BODY, public_key=key)
+
+
 def test_another_applications_key_does_not_do() -> None:
     with pytest.raises(NotGenuine):
         verify(headers(), BODY, public_key=public_key_of(bytes(32)).hex(), is_signed=is_signed)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cortex_plane.adapters.channels.ed25519 import is_signed
 from cortex_plane.adapters.channels.service import (
     TIMEOUT_SECONDS,
     Reply,
@@ -192,7 +193,7 @@ class Ping:
     """Discord asks whether anybody is there, and now and then whether forged signatures are noticed. Answer with `pong()`."""
 
 
-def verify(headers: Mapping[str, str], body: bytes, *, public_key: str, is_signed: Ed25519) -> None:
+def verify(headers: Mapping[str, str], body: bytes, *, public_key: str, is_signed: Ed25519 = is_signed) -> None:
     """Raises NotGenuine unless Discord signed the request with the key of the application. Its answer must then be a 401."""
     signature, timestamp = header(headers, "x-signature-ed25519"), header(headers, "x-signature-timestamp")
     if (

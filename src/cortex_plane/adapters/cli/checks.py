@@ -17,9 +17,9 @@ from cortex_plane.adapters.cli.planes import sqlite_file
 from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.errors import CortexError, InvalidInput
 from cortex_plane.core.states import WorkerStatus
-from cortex_plane.settings import FILE, PREFIX, Settings, load_settings
+from cortex_plane.settings import FILE, PREFIX, SECRETS, Settings, load_settings
 
-LIBRARIES = ("cortex-plane", "apsw", "asyncpg", "cyclopts", "orjson", "rich", "structlog", "uuid-utils")
+LIBRARIES = ("cortex-plane", "apsw", "asyncpg", "cryptography", "cyclopts", "orjson", "rich", "structlog", "uuid-utils")
 
 WAL_IS_UNSAFE = "This SQLite library can lose commits in its write-ahead log, so that log is not used."
 
@@ -82,7 +82,13 @@ def _settings(settings: Settings, database_url: str | None) -> Iterator[dict[str
             origin = "--database-url"
         else:
             origin = variable if os.environ.get(variable) else FILE if name in in_file else "default"
-        yield {"name": name, "value": without_password(value) if isinstance(value, str) else value, "from": origin}
+        yield {"name": name, "value": _shown(name, value), "from": origin}
+
+
+def _shown(name: str, value: Any) -> Any:
+    if name in SECRETS:
+        return "(set)" if value else ""
+    return without_password(value) if isinstance(value, str) else value
 
 
 # -- the database --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from cortex_plane.adapters.cli.style import painted
 HEADINGS = {
     "Work": ("worker", "serve"),
     "Jobs": ("jobs",),
-    "Steering": ("queues", "gate", "templates", "groups", "webhooks"),
+    "Steering": ("queues", "gate", "templates", "groups", "schedules", "grants", "billing", "webhooks"),
     "Care": ("tenants", "keys", "users", "budgets", "retention", "checkpoints", "schema", "audit", "db", "doctor"),
 }
 HEADING_OF = {group: heading for heading, groups in HEADINGS.items() for group in groups}

@@ -28,6 +28,9 @@ GROUPS = {
     "gate": "Stop everything at once, and start it again.",
     "templates": "Keep job definitions, and submit from them.",
     "groups": "Submit jobs that belong together, and look at them.",
+    "schedules": "Run agents, templates and graphs by cron rules.",
+    "grants": "Under which scheduled work runs; revoke one to stop it.",
+    "billing": "Who is charged for that, and how much.",
     "webhooks": "Tell others when jobs end.",
     "tenants": "Who owns jobs.",
     "keys": "What programs sign in with.",
@@ -78,6 +81,37 @@ COMMANDS = {
     "groups list": Command("groups:list_groups", "", "List groups, newest first."),
     "groups show": Command("groups:show", "ID", "Show one group and its members."),
     "groups cancel": Command("groups:cancel", "ID", "Cancel every member of a group that has not ended."),
+    "schedules add": Command(
+        "schedules:add", "NAME TARGET CRON [INPUT ...]", "Run an agent, a template or a graph by a cron rule."
+    ),
+    "schedules list": Command("schedules:list_schedules", "", "List schedules by name."),
+    "schedules show": Command("schedules:show", "NAME", "Show one schedule, and what became of its last slots."),
+    "schedules next": Command("schedule_steering:coming", "NAME", "Show the coming slots of a schedule, in its zone and in UTC."),
+    "schedules pause": Command(
+        "schedule_steering:pause", "NAME", "Pause a schedule: no further slot of it begins. One that runs goes on."
+    ),
+    "schedules resume": Command("schedule_steering:resume", "NAME", "Let a paused schedule go on, from its next slot."),
+    "schedules trigger": Command(
+        "schedule_steering:trigger",
+        "NAME",
+        "Run one slot now, whatever the rule says. Its grant is used and charged as for any other.",
+    ),
+    "schedules backfill": Command(
+        "schedule_steering:backfill", "NAME", "Run the slots of a past range that did not run. Each is charged."
+    ),
+    "schedules remove": Command(
+        "schedules:remove", "NAME", "Remove a schedule and the record of its slots. What it started goes on."
+    ),
+    "grants add": Command("grants:add", "SCOPE ...", "Allow schedules and services to run something, without anybody's session."),
+    "grants list": Command("grants:list_grants", "", "List grants, newest first."),
+    "grants show": Command("grants:show", "ID", "Show one grant, and the schedules under it."),
+    "grants revoke": Command(
+        "grants:revoke",
+        "ID",
+        "Take a grant back: its schedules pause, what waits under it is cancelled, what runs is asked to stop.",
+    ),
+    "billing add": Command("billing:add", "NAME", "Add a billing account. One that is there already stays as it is."),
+    "billing list": Command("billing:list_accounts", "", "List billing accounts, with what their runs have used."),
     "webhooks add": Command("webhooks:add", "URL", "Tell an address, by signed messages, when jobs end."),
     "webhooks list": Command("webhooks:list_webhooks", "", "List the addresses that are told when jobs end."),
     "webhooks remove": Command("webhooks:remove", "ID", "Remove an address. What was still to be delivered to it is dropped."),

@@ -9,6 +9,7 @@ from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
 from cortex_plane.adapters.storage.controls import SqlControls
 from cortex_plane.adapters.storage.costs import SqlCosts
 from cortex_plane.adapters.storage.events import SqlEvents
+from cortex_plane.adapters.storage.grants import SqlGrants
 from cortex_plane.adapters.storage.graphs import SqlGraphs
 from cortex_plane.adapters.storage.groups import SqlGroups
 from cortex_plane.adapters.storage.http_state import SqlHttpState
@@ -21,8 +22,11 @@ from cortex_plane.adapters.storage.postgres.schema import PostgresSchema
 from cortex_plane.adapters.storage.postgres.signals import PostgresSignals
 from cortex_plane.adapters.storage.queue import SqlQueue
 from cortex_plane.adapters.storage.registry import SqlAgents, SqlTenants
+from cortex_plane.adapters.storage.requests import SqlBilling, SqlRequests
 from cortex_plane.adapters.storage.reservations import SqlReservations
 from cortex_plane.adapters.storage.retention import SqlRetention
+from cortex_plane.adapters.storage.schedules import SqlSchedules
+from cortex_plane.adapters.storage.slots import SqlSlots
 from cortex_plane.adapters.storage.stats import SqlStats
 from cortex_plane.adapters.storage.templates import SqlTemplates
 from cortex_plane.adapters.storage.webhooks import SqlWebhooks
@@ -65,6 +69,11 @@ class PostgresStore:
         self.job_search = SqlJobSearch(self._database, lambda moment: moment)
         self.stats = SqlStats(self._database)
         self.graphs = SqlGraphs(self._database)
+        self.grants = SqlGrants(self._database)
+        self.requests = SqlRequests(self._database)
+        self.billing = SqlBilling(self._database)
+        self.schedules = SqlSchedules(self._database)
+        self.slots = SqlSlots(self._database)
 
     async def open(self, *, prepare: bool = True) -> None:
         if prepare:

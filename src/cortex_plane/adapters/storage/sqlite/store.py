@@ -11,6 +11,7 @@ from cortex_plane.adapters.storage.audit import SqlAudit, SqlAuditSeals
 from cortex_plane.adapters.storage.controls import SqlControls
 from cortex_plane.adapters.storage.costs import SqlCosts
 from cortex_plane.adapters.storage.events import SqlEvents
+from cortex_plane.adapters.storage.grants import SqlGrants
 from cortex_plane.adapters.storage.graphs import SqlGraphs
 from cortex_plane.adapters.storage.groups import SqlGroups
 from cortex_plane.adapters.storage.http_state import SqlHttpState
@@ -19,8 +20,11 @@ from cortex_plane.adapters.storage.jobs import SqlJobs
 from cortex_plane.adapters.storage.order import SqlOrder
 from cortex_plane.adapters.storage.people import SqlPeople
 from cortex_plane.adapters.storage.registry import SqlAgents, SqlTenants
+from cortex_plane.adapters.storage.requests import SqlBilling, SqlRequests
 from cortex_plane.adapters.storage.reservations import SqlReservations
 from cortex_plane.adapters.storage.retention import SqlRetention
+from cortex_plane.adapters.storage.schedules import SqlSchedules
+from cortex_plane.adapters.storage.slots import SqlSlots
 from cortex_plane.adapters.storage.sqlite.checkpoints import SqliteCheckpoints
 from cortex_plane.adapters.storage.sqlite.database import SqliteDatabase
 from cortex_plane.adapters.storage.sqlite.queue import SqliteQueue
@@ -67,6 +71,11 @@ class SqliteStore:
         self.job_search = SqlJobSearch(self._database, instant)
         self.stats = SqlStats(self._database)
         self.graphs = SqlGraphs(self._database)
+        self.grants = SqlGrants(self._database)
+        self.requests = SqlRequests(self._database)
+        self.billing = SqlBilling(self._database)
+        self.schedules = SqlSchedules(self._database)
+        self.slots = SqlSlots(self._database)
 
     async def open(self, *, prepare: bool = True) -> None:
         await asyncio.to_thread(self._database.open)

@@ -1,0 +1,4 @@
+-- Whether there are schedules at all.
+select 1 as found
+from cortex.schedule
+limit 1;

@@ -1,0 +1,2 @@
+-- The time by which everybody goes.
+select :now as now;

@@ -1,0 +1,23 @@
+"""W3C trace context, as far as we pass it on: `00-<32 hex trace>-<16 hex span>-<2 hex flags>`."""
+
+from __future__ import annotations
+
+import re
+
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+
+
+def trace_id_of(traceparent: str | None) -> str | None:
+    """The trace that a caller belongs to; None for what is no traceparent: a trace is a help, never a reason to refuse."""
+    found = _TRACEPARENT.fullmatch(traceparent.strip()) if isinstance(traceparent, str) else None
+    return found[1] if found else None
+
+
+def trace_from(unique: str) -> str:
+    """A trace id made of a UUID, so that the same thing has the same trace wherever it is asked for."""
+    return unique.replace("-", "").lower()
+
+
+def traceparent_of(trace_id: str) -> str:
+    """Says that the sender is the first span of the trace."""
+    return f"00-{trace_id}-{trace_id[16:] if trace_id[16:].strip('0') else trace_id[:16]}-01"

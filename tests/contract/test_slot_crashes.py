@@ -1,0 +1,118 @@
+"""Whoever looks after a slot may die between any two statements: the slot still runs once and is charged once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from cortex_plane.core.jobs import JobId
+from cortex_plane.core.outcomes import Done
+from cortex_plane.core.schedules import Schedule
+from cortex_plane.testing import TestPlane
+from tests.contract.schedule_scene import look_after, reporting, slots
+from tests.contract.support import Scene, ended
+
+pytestmark = pytest.mark.anyio
+
+MOST_STATEMENTS = 100
+
+
+class Killed(Exception):
+    """The process is gone: nothing after this is done, and what was not committed is not there."""
+
+
+class Killer:
+    """Counts the statements of a store, and their commits; at the one that was chosen, whoever asked for it dies."""
+
+    def __init__(self, database: Any) -> None:
+        self._left = 0
+        self.struck = self.watching = False
+        for name in ("read", "write", "write_once"):
+            setattr(database, name, self._watched(getattr(database, name)))
+        transact = database.transact
+        database.transact = self._watched(lambda begin, connection=None: transact(self._script(begin), connection))
+
+    def strike_at(self, statement: int) -> None:
+        self._left, self.struck = statement, False
+
+    def _count(self) -> None:
+        if self._left and self.watching:
+            self._left -= 1
+            if not self._left:
+                self.struck = True
+                raise Killed
+
+    def _watched(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        async def watched(*arguments: Any, **values: Any) -> Any:
+            self._count()
+            answer = await call(*arguments, **values)
+            self._count()  # It is committed, and nobody hears of it.
+            return answer
+
+        return watched
+
+    def _script(self, begin: Callable[[], Any]) -> Callable[[], Any]:
+        def counted() -> Any:
+            script = begin()
+            try:
+                asked = next(script)
+                while True:
+                    rows = yield asked
+                    self._count()
+                    asked = script.send(rows)
+            except StopIteration as end:
+                return end.value
+
+        return counted
+
+
+@pytest.mark.parametrize("overlap", ["forbid", "allow"])
+async def test_a_slot_runs_once_and_is_charged_once_wherever_its_runner_dies(plane: TestPlane, overlap: str) -> None:
+    reporting(plane)
+    store: Any = await plane.store
+    scene, killer = Scene(store, plane.clock), Killer(store._database)
+    worker = await scene.worker()
+
+    for statement in range(1, MOST_STATEMENTS):
+        schedule = await plane.schedules.add(f"s{statement}", "agent:report", "0 * * * *", overlap=overlap)  # type: ignore[arg-type]
+        assert schedule.next_run_at is not None
+        at = schedule.next_run_at
+        await plane.clock.set(at)
+
+        killer.strike_at(statement)
+        assert await _again_until_answered(plane, killer, schedule, at) == "sleeping"
+        [run] = await scene.claim(worker, 10, job_types=("report",))
+        await store.queue.finish([ended(run, Done("null"))._replace(cost_cents=5)], "test")
+        assert await _again_until_answered(plane, killer, schedule, at) == "success"
+
+        await _check(plane, schedule, run.job_id)
+        if not killer.struck:
+            assert statement > 20, "both calls were watched"
+            return
+    pytest.fail("it never ends")
+
+
+async def _again_until_answered(plane: TestPlane, killer: Killer, schedule: Schedule, at: datetime) -> str:
+    killer.watching = True
+    try:
+        while True:
+            try:
+                return await look_after(plane, schedule, at)
+            except Killed:
+                continue
+    finally:
+        killer.watching = False
+
+
+async def _check(plane: TestPlane, schedule: Schedule, run_id: JobId) -> None:
+    [slot] = await slots(plane, schedule.name)
+    assert (slot.status, slot.run_id) == ("success", run_id)
+    assert [(one.unit, one.quantity) for one in await plane.billing.receipts(run_id)] == [("cents", 5)]
+    assert (await plane.grants.get(schedule.grant_id)).uses == 1
+    after = await plane.schedules.get(schedule.id)
+    assert after.next_run_at is not None
+    assert after.next_run_at > slot.scheduled_for
+    assert (await plane.get(after.slot_job_id or "")).job_key == f"{schedule.id}:{after.next_run_at.isoformat()}"
