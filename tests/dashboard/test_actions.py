@@ -179,5 +179,25 @@ async def test_people_tenants_and_agents_are_looked_after(site: Site, admin: Bro
     assert [str(given.role) for given in (await site.plane.access.user("bob")).given] == ["operator"]
 
 
+async def test_a_schedule_is_paused_run_by_hand_and_filled_up(site: Site, admin: Browser) -> None:
+    schedule = await site.plane.schedules.add("hourly", "agent:echo", "0 * * * *")
+    here = f"/schedules/{schedule.id}"
+
+    paused = await admin.note(await admin.post(f"{here}/pause", reason="holidays"))
+    stopped = await site.plane.schedules.get(schedule.id)
+    said = [
+        await admin.note(await admin.post(f"{here}/resume")),
+        await admin.note(await admin.post(f"{here}/trigger")),
+        await admin.note(await admin.post(f"{here}/backfill", start="2026-01-01T00:00", end="soon")),
+    ]
+
+    assert paused == "hourly is paused: no slot of it starts."
+    assert (stopped.enabled, stopped.paused_by, stopped.pause_reason) == (False, "user:ada", "holidays")
+    assert said[:2] == ["hourly goes on.", "One slot more starts now."]
+    assert "end must be a time" in said[2]
+    assert [slot.origin for slot in await site.plane.schedules.slots(schedule.id)] == ["manual"]
+    assert "manual" in (await admin.get(here)).text
+
+
 async def test_without_a_workshop_no_worker_can_be_killed(site: Site, admin: Browser) -> None:
     assert (await admin.post("/workers/kill", name="somebody")).status_code == 404

@@ -20,6 +20,7 @@ PAGES = [
     "/jobs",
     "/approvals",
     "/approvals?show=all",
+    "/schedules",
     "/queues",
     "/queues/default",
     "/workers",
@@ -65,7 +66,16 @@ async def filled(site: Site) -> dict[str, str]:
     await site.plane.close_gate("night", actor="user:ada")
     await site.plane.access.add_key("import", ["submitter"], tenant="default")
     [request] = await (await site.plane.store).approvals.list()
-    return {"done": done, "failed": failed, "asking": asking, "waiting": waiting, "other": other, "approval": request.id}
+    schedule = await site.plane.schedules.add("nightly", "agent:echo", "0 3 * * *")
+    return {
+        "schedule": schedule.id,
+        "done": done,
+        "failed": failed,
+        "asking": asking,
+        "waiting": waiting,
+        "other": other,
+        "approval": request.id,
+    }
 
 
 def is_served(site: Site, method: str, path: str) -> bool:
@@ -105,6 +115,7 @@ async def test_every_page_is_drawn_when_there_is_something(site: Site, admin: Br
         *PAGES,
         *jobs,
         f"/approvals/requests/{made['approval']}",
+        f"/schedules/{made['schedule']}",
         "/jobs?status=FAILED",
         "/jobs?text=two",
         "/?tenant=default",

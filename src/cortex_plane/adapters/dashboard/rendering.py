@@ -43,7 +43,6 @@ class Shell:
     now: datetime
     named_tenant: str | None
     in_dev: bool
-    has_schedules: bool
 
     def link(self, path: str, **query: Any) -> str:
         """An address of ours that stays in the tenant that was chosen."""
@@ -86,7 +85,6 @@ async def _shell(request: Request, caller: Caller) -> Shell:
         now=as_datetime(plane.clock.now()),
         named_tenant=request.query_params.get("tenant"),
         in_dev=getattr(request.app.state, "workshop", None) is not None,
-        has_schedules=hasattr(plane, "schedules"),
     )
 
 
