@@ -181,6 +181,11 @@ async def test_a_list_is_continued_where_it_ended(site: Site, admin: Browser) ->
     assert ids[0] in second
 
 
+async def test_a_form_in_a_live_part_takes_over_nothing_of_that_part(site: Site, admin: Browser) -> None:
+    """It would otherwise replace the whole page by the live part of the answer."""
+    assert '"disableInheritance": true' in (await admin.get("/queues")).text
+
+
 async def test_styles_and_scripts_are_kept_for_ever_under_an_address_of_their_own(site: Site, admin: Browser) -> None:
     page = (await admin.get("/")).text
     addresses = re.findall(r'(?:href|src)="(/static/[^"]+)"', page)

@@ -24,7 +24,7 @@ document.addEventListener("click", (event) => {
 // -- times ----------------------------------------------------------------------------------------
 
 const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+const relative = new Intl.RelativeTimeFormat(undefined, { style: matchMedia("(max-width: 860px)").matches ? "narrow" : "long" });
 const FORMS = {
   full: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" }),
   clock: new Intl.DateTimeFormat(undefined, { timeStyle: "medium" }),
@@ -52,8 +52,13 @@ setInterval(() => tellTimes(document), 5000);
 
 // -- live parts -----------------------------------------------------------------------------------
 
-// A part in which somebody is doing something is left alone.
+// A part in which somebody is doing something is left alone: pressing, dragging, typing, choosing.
+let isPressed = false;
+document.addEventListener("pointerdown", () => { isPressed = true; });
+for (const end of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(end, () => { isPressed = false; });
+
 function isInUse(part) {
+  if (isPressed) return true;
   const active = document.activeElement;
   if (part.contains(active) && active.matches("input, select, textarea")) return true;
   return part.querySelector("details.menu[open], input[type=checkbox]:checked, .dragged") !== null;
@@ -169,6 +174,7 @@ document.addEventListener("keydown", (event) => {
 let dragged = null;
 
 document.addEventListener("dragstart", (event) => {
+  isPressed = true; // The browser has just cancelled the pointer.
   dragged = event.target.closest("[data-order] > li[draggable]");
   if (!dragged) return;
   dragged.classList.add("dragged");
@@ -215,13 +221,32 @@ document.addEventListener("dragend", () => {
 
 // -- beginning, also of parts that were drawn anew ---------------------------------------------------
 
+// What was drawn last of each part. One that is the same again is not replaced: whoever is about to press something keeps it.
+const drawn = new Map();
+
+function essence(part) {
+  return part.outerHTML.replace(/(<time[^>]*>)[^<]*/g, "$1").replace(/ class="htmx-[^"]*"/g, "");
+}
+
 let wasAtTheEnd = true;
 document.addEventListener("htmx:beforeSwap", (event) => {
-  const log = document.getElementById("log");
-  if (log && event.detail.target === log) wasAtTheEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 30;
+  const part = event.detail.target;
+  if (!part.id || !(part.matches("[data-live]") || part.id === "log")) {
+    drawn.clear();
+    return;
+  }
+  if (part.id === "log") wasAtTheEnd = part.scrollHeight - part.scrollTop - part.clientHeight < 30;
+  const next = new DOMParser().parseFromString(event.detail.serverResponse, "text/html").getElementById(part.id);
+  if (!next) return;
+  const seen = essence(next);
+  if (isInUse(part) || drawn.get(part.id) === seen) event.detail.shouldSwap = false;
+  else drawn.set(part.id, seen);
 });
 
 function begin() {
+  for (const part of document.querySelectorAll("[data-live], #log")) {
+    if (!drawn.has(part.id)) drawn.set(part.id, essence(part));
+  }
   tellTimes(document);
   const told = document.querySelector("[data-chosen]");
   if (told && !told.dataset.before) told.dataset.before = told.textContent;
