@@ -18,7 +18,7 @@ help:
 	@echo "make bench-scale  the same drain with a million finished jobs in the tables"
 	@echo "make conformance  kill Cortex Plane, DBOS and LangGraph at every write, and look at what holds"
 	@echo "make chaos-approvals  64 decisions at once, through all doors, a thousand times on each store"
-	@echo "make dev          run a worker on examples/hello.py"
+	@echo "make dev          serve the dashboard, with a worker on examples/release.py"
 	@echo "make docs         build the documentation into build/docs/site"
 	@echo "make deploy-check check the files in deploy/ against the published schemas"
 	@echo "make lock         renew the locked versions"
@@ -70,7 +70,7 @@ chaos-approvals: setup
 	@APPROVAL_ROUNDS=1000 $(BIN)/python -m pytest -q -n 2 tests/doors/test_crowd.py
 
 dev: setup
-	@$(BIN)/cortex worker examples/hello.py
+	@$(BIN)/cortex dev examples/release.py
 
 docs: setup
 	@$(BIN)/python -m docs.builder build/docs

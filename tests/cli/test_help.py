@@ -20,8 +20,9 @@ Cortex Plane: durable agent work, on one SQLite file or on PostgreSQL.
 Usage: cortex COMMAND [OPTIONS]
 
 Work
+  dev            Run an app with its dashboard on this machine, and start it anew when its files change.
   worker         Run the agents of an app until you stop it.
-  serve          Serve the HTTP API until you stop it.
+  serve          Serve the HTTP API and the dashboard until you stop it.
 
 Jobs
   jobs submit    Submit a job for an agent.

@@ -20,6 +20,7 @@ from cortex_plane.core.people import User, UserId
 from cortex_plane.core.states import JobStatus
 from tests.contract.support import BOOM, Scene, run_ids
 
+EARLIER_THAN_ALL = "00000000-0000-0000-0000-000000000000"
 FINISHED = 20_000
 WAITING = 3_000
 LARGE = (
@@ -168,6 +169,12 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "request": ("requests/by_run", {"run_id": one["id"]}),
         "request by key": ("requests/by_key", {"tenant_id": one["id"], "idempotency_key": "x"}),
         "receipts": ("requests/receipts", {"run_id": one["id"]}),
+        "list recent": ("stats/recent", {"since": EARLIER_THAN_ALL, "limit": 30}),
+        "list failures": ("stats/failures", {"since": EARLIER_THAN_ALL, "limit": 30}),
+        "last events": ("stats/last_events", {"job_id": running[0].job_id, "limit": 50}),
+        "head of queue": ("stats/entries", {"queue": "default", "job_type": "echo", "limit": 50}),
+        "head of queue by tenant": ("stats/entries_by_tenant", {"queue": "default", "job_type": "echo", "limit": 50}),
+        "runs of workers": ("stats/runs_of_workers", {}),
         "events": ("events/list", {"job_id": running[0].job_id, "after": 0, "limit": 50}),
     }
     for name, values in asked.values():

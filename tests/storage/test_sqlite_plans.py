@@ -123,6 +123,9 @@ def is_scan_of_large(line: str) -> bool:
     "question",
     [
         "list",
+        "list recent",
+        "list failures",
+        "head of queue",
         "list of agent",
         "list waiting",
         "list running",

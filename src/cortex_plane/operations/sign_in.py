@@ -39,6 +39,18 @@ async def sign_in(
         raise WrongPassword
     if await asyncio.to_thread(passwords.is_dated, hashed):
         await store.accounts.set_password(account.id, await asyncio.to_thread(passwords.hash, password), None)
+    return await open_sign_in(store, account, address, ttl_seconds=ttl_seconds, random_bytes=random_bytes)
+
+
+async def open_sign_in(
+    store: Store,
+    account: Account,
+    address: str = "",
+    *,
+    ttl_seconds: float = TTL_SECONDS,
+    random_bytes: Callable[[int], bytes] = token_bytes,
+) -> SignedIn:
+    """For somebody who has proved who they are."""
     token = secret_text(random_bytes(SESSION_BYTES))
     await store.sign_ins.add(digest(token), account.id, ttl_seconds, _entry(account, address))
     return SignedIn(account, token, ttl_seconds)

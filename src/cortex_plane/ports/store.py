@@ -32,6 +32,7 @@ from cortex_plane.ports.people import People
 from cortex_plane.ports.schedules import Schedules, Slots
 from cortex_plane.ports.schema import Schema
 from cortex_plane.ports.signals import Signals
+from cortex_plane.ports.stats import Stats
 
 
 class Queue(Protocol):
@@ -274,6 +275,8 @@ class Store(Protocol):
     def http(self) -> HttpState: ...
     @property
     def job_search(self) -> JobSearch: ...
+    @property
+    def stats(self) -> Stats: ...
     @property
     def grants(self) -> Grants: ...
     @property

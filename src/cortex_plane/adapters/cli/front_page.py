@@ -9,7 +9,7 @@ from typing import TextIO
 from cortex_plane.adapters.cli.style import painted
 
 HEADINGS = {
-    "Work": ("worker", "serve"),
+    "Work": ("dev", "worker", "serve"),
     "Jobs": ("jobs",),
     "Steering": ("queues", "gate", "approvals", "templates", "groups", "schedules", "grants", "billing", "webhooks"),
     "Care": ("tenants", "keys", "users", "budgets", "retention", "checkpoints", "schema", "audit", "db", "doctor"),

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from cortex_plane.adapters.cli.step_views import Inside
-    from cortex_plane.adapters.cli.stories import Story
     from cortex_plane.core.jobs import Job, JobId, JobSummary, Run
+    from cortex_plane.insides import Inside
+    from cortex_plane.operations.tell_job import Story
 
 WAITS = {
     WaitReason.RETRY: "waits for its next try",

@@ -66,8 +66,8 @@ async def show(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as
     """
     from cortex_plane.adapters.cli.job_views import print_job
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.adapters.cli.step_views import Inside
-    from cortex_plane.adapters.cli.stories import Story
+    from cortex_plane.insides import Inside
+    from cortex_plane.operations.tell_job import Story
 
     async with existing_plane(database_url) as plane:
         job = await plane.get(job_id)

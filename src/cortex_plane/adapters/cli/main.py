@@ -45,8 +45,9 @@ GROUPS = {
 }
 
 COMMANDS = {
+    "dev": Command("dev:dev", "[APP]", "Run an app with its dashboard on this machine, and start it anew when its files change."),
     "worker": Command("worker:worker", "[APP]", "Run the agents of an app until you stop it."),
-    "serve": Command("serve:serve", "[APP]", "Serve the HTTP API until you stop it."),
+    "serve": Command("serve:serve", "[APP]", "Serve the HTTP API and the dashboard until you stop it."),
     "jobs submit": Command("submitting:submit", "AGENT [PAYLOAD ...]", "Submit a job for an agent."),
     "jobs list": Command("jobs:list_jobs", "", "List jobs, newest first."),
     "jobs show": Command("jobs:show", "ID", "Show one job: its data, its steps, its runs and its history."),

@@ -1,4 +1,4 @@
-"""`cortex serve`: the HTTP API, until it is told to stop."""
+"""`cortex serve`: the HTTP API and the dashboard, until it is told to stop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def serve(
     port: Annotated[int | None, Parameter(metavar="N", help="On which port. Otherwise CORTEX_HTTP_PORT, or 8700.")] = None,
     database_url: DatabaseUrl = None,
 ) -> int:
-    """Serve the HTTP API until you stop it.
+    """Serve the HTTP API and the dashboard until you stop it.
 
     It listens on this machine only, unless --host says otherwise; then name the hosts that it
     answers for in CORTEX_HTTP_HOSTS. An app is needed only for what its code does, not to serve.
@@ -60,15 +60,20 @@ def serve(
 async def _serve(plane: Plane) -> int:
     from uvicorn import Config, Server
 
-    from cortex_plane.adapters.http.app import create_app
+    from cortex_plane.adapters.dashboard.app import create_dashboard
 
     if not await plane.access.somebody_can_get_in():
         await plane.close()
         raise Denied(NOBODY_GETS_IN)
     settings = plane.settings
-    listening = _listen(settings.http_host, settings.http_port)
+    listening = listen(settings.http_host, settings.http_port)
     config = Config(
-        create_app(plane), log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=10, lifespan="on"
+        create_dashboard(plane),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+        lifespan="on",
     )
     where = f"{settings.http_host}:{listening.getsockname()[1]}"
     _say(plane, f"Serving on http://{where}, described at http://{where}/docs. Ctrl-C stops.")
@@ -77,7 +82,7 @@ async def _serve(plane: Plane) -> int:
     return 0
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Before anything is said: a port that is taken is better told in our words."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)

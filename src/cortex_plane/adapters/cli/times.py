@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from cortex_plane.core.errors import InvalidInput
+from cortex_plane.core.spans import ago, rough, span
+
+__all__ = ["ago", "duration", "moment", "rough", "span", "stamp"]
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 PARTS = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
-STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def duration(text: str, field: str) -> float:
@@ -38,31 +40,3 @@ def moment(text: str, field: str) -> datetime:
 
 def stamp(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def ago(at: datetime, now: datetime) -> str:
-    if abs(now - at) < timedelta(seconds=1):
-        return "just now"
-    return f"{rough(now - at)} ago" if now > at else f"in {rough(at - now)}"
-
-
-def rough(length: timedelta) -> str:
-    """The largest unit is enough: `3 min`."""
-    seconds = length.total_seconds()
-    for unit_seconds, unit in STEPS:
-        if seconds >= unit_seconds:
-            return f"{int(seconds // unit_seconds)} {unit}"
-    return "0 s"
-
-
-def span(length: timedelta) -> str:
-    seconds = max(length.total_seconds(), 0.0)
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Self, assert_never
 
 from cortex_plane.adapters.cli.errors import EXIT_JOB_FAILED
 from cortex_plane.adapters.cli.hints import next_step, without_password
-from cortex_plane.adapters.cli.stories import Story
 from cortex_plane.adapters.cli.style import painted
 from cortex_plane.adapters.cli.times import ago, span
 from cortex_plane.adapters.system import utc_now
@@ -30,6 +29,7 @@ from cortex_plane.core.events import (
 )
 from cortex_plane.core.states import JobStatus
 from cortex_plane.operations.follow_job import START, follow_job
+from cortex_plane.operations.tell_job import Story
 
 if TYPE_CHECKING:
     from rich.text import Text

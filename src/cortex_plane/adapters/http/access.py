@@ -1,7 +1,8 @@
 """Who is asking, and whether they may. Every route declares it: `caller: Annotated[Caller, require(Role.VIEWER)]`.
 
 a key      Authorization: Bearer ctx_…
-a cookie   set by POST /api/v1/session; changes then also need the header X-CSRF-Token, which other sites cannot know
+a cookie   set by POST /api/v1/session; changes then also need the header X-CSRF-Token, or the field csrf_token of a form,
+           which other sites cannot know
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from cortex_plane.plane import Plane
 COOKIE = "cortex_session"
 SECURE_COOKIE = "__Host-cortex_session"
 CSRF_HEADER = "x-csrf-token"
+CSRF_FIELD = "csrf_token"
+FORM = "application/x-www-form-urlencoded"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 MOST_WRONG_KEYS = 100
 
@@ -116,7 +119,7 @@ async def credential_of(request: Request) -> Credential:
     credential = await plane.access.by_session(token) if token else None
     if token is None or credential is None:
         raise NotSignedIn("Sign in, or send an API key: Authorization: Bearer ctx_… To make one: cortex keys add NAME")
-    if request.method not in SAFE_METHODS and not _is_from_our_page(request, token):
+    if request.method not in SAFE_METHODS and not await _is_from_our_page(request, token):
         raise ForeignPage
     return credential
 
@@ -139,8 +142,12 @@ def csrf_token(session: str) -> str:
     return sha256(f"csrf {session}".encode()).hexdigest()
 
 
-def _is_from_our_page(request: Request, session: str) -> bool:
-    return compare_digest(request.headers.get(CSRF_HEADER, "").encode(), csrf_token(session).encode())
+async def _is_from_our_page(request: Request, session: str) -> bool:
+    """By the header, or by a field of a form: a page without script cannot set headers."""
+    given = request.headers.get(CSRF_HEADER)
+    if given is None and request.headers.get("content-type", "").startswith(FORM):
+        given = str((await request.form()).get(CSRF_FIELD, ""))
+    return compare_digest((given or "").encode("utf-8", "surrogatepass"), csrf_token(session).encode())
 
 
 def address_of(request: Request) -> str:

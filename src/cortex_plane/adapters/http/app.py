@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import structlog
@@ -31,8 +31,10 @@ SWEEP_SECONDS = 600.0
 GZIP_FROM_BYTES = 1_000
 
 
-def create_app(plane: Plane, settings: Settings | None = None) -> FastAPI:
-    """The plane is opened when the app starts and closed when it stops."""
+def create_app(
+    plane: Plane, settings: Settings | None = None, *, extend: Callable[[FastAPI], None] = lambda _app: None
+) -> FastAPI:
+    """The plane is opened when the app starts and closed when it stops. `extend` may add routes of its own."""
     settings = settings or plane.settings
     app = FastAPI(version=_version(), docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=_lifespan)
     app.state.plane, app.state.secure = plane, settings.http_secure
@@ -42,6 +44,7 @@ def create_app(plane: Plane, settings: Settings | None = None) -> FastAPI:
     app.include_router(docs.router)
     mount(app)
     _serve_description(app)
+    extend(app)
     _refuse_undeclared(app)
     app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM_BYTES)
     limits = Limits(allowed_hosts(settings), settings.http_body_limit_bytes, settings.http_secure)

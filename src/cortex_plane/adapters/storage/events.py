@@ -21,7 +21,7 @@ class SqlEvents:
             await self._database.write("events/add", events=dumps([_as_json(event) for event in events]))
 
     async def list(self, job_id: JobId, after: int = 0, limit: int = 1000) -> list[JobEvent]:
-        return [_event(row) for row in await self._database.read("events/list", job_id=job_id, after=after, limit=limit)]
+        return [event(row) for row in await self._database.read("events/list", job_id=job_id, after=after, limit=limit)]
 
 
 def _as_json(event: NewEvent) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def _as_json(event: NewEvent) -> dict[str, Any]:
     }
 
 
-def _event(row: Row) -> JobEvent:
+def event(row: Row) -> JobEvent:
     return JobEvent(
         seq=row["seq"],
         job_id=JobId(str(row["job_id"])),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from cortex_plane.adapters.cli.times import span
 from cortex_plane.core.instants import as_datetime
 from cortex_plane.core.jobs import HistoryEntry, JobId, Run
+from cortex_plane.core.spans import span
 from cortex_plane.core.states import JobStatus
 from cortex_plane.core.workers import actor_of
 from cortex_plane.ports.store import Store
@@ -21,6 +21,10 @@ PLAIN = {
     "retry": "submitted, as the retry of another job",
     "hand_back": "handed back before it began",
     "interrupt": "its worker stopped; it goes on elsewhere",
+    "ask": "asks people, and waits for them",
+    "approve": "approved",
+    "deny": "denied",
+    "expire": "nobody decided in time",
     "sql": "changed by hand, in SQL",
 }
 

@@ -1,0 +1,55 @@
+"""Workers: who lives, how much each does; and, where the server started them, the button that kills one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request, Response
+
+from cortex_plane.adapters.dashboard.notes import Note, go_to
+from cortex_plane.adapters.dashboard.rendering import page
+from cortex_plane.adapters.dashboard.workshop import Workshop
+from cortex_plane.adapters.http.access import ThePlane, require
+from cortex_plane.core.access import Caller, Role
+from cortex_plane.core.errors import NotFound
+from cortex_plane.core.states import WorkerStatus
+
+router = APIRouter(include_in_schema=False)
+
+SHOWN = 100
+
+
+@router.get("/workers")
+async def workers(
+    request: Request, caller: Annotated[Caller, require(Role.VIEWER, everywhere=True)], plane: ThePlane
+) -> Response:
+    store = await plane.store
+    found = await store.workers.list(SHOWN)
+    workshop: Workshop | None = request.app.state.workshop
+    return await page(
+        request,
+        caller,
+        "workers.html",
+        live=[worker for worker in found if worker.status is WorkerStatus.LIVE],
+        gone=[worker for worker in found if worker.status is not WorkerStatus.LIVE][:20],
+        busy=await store.stats.runs_of_workers(),
+        killable={worker.name for worker in found if workshop is not None and workshop.has(worker.name)},
+    )
+
+
+@router.post("/workers/kill")
+async def kill(
+    request: Request,
+    _caller: Annotated[Caller, require(Role.ADMIN, everywhere=True)],
+    name: Annotated[str, Form(max_length=300)],
+    back: Annotated[str, Form(max_length=2_000)] = "/workers",
+) -> Response:
+    """Only of workers that this server started itself."""
+    workshop: Workshop | None = request.app.state.workshop
+    if workshop is None:
+        raise NotFound("Workers can be killed from here only under cortex dev, which starts them itself.")
+    if not workshop.kill(name):
+        return go_to(back, Note("refused", f"{name} is not running any more."))
+    return go_to(
+        back, Note("done", f"Killed {name} with SIGKILL. Another is starting; when the lease runs out, its jobs resume.")
+    )

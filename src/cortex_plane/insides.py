@@ -1,0 +1,73 @@
+"""What is recorded of a job besides its states: its steps, its tool calls, its tokens, how far it is, its children."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cortex_plane.core.errors import CheckpointCorrupted
+from cortex_plane.core.events import ProgressMade, TokensUsed
+from cortex_plane.core.jobs import Job, JobId, JobSummary
+from cortex_plane.operations.follow_job import said_by
+from cortex_plane.ports.store import Store
+
+if TYPE_CHECKING:
+    from cortex_plane.plane import Plane
+
+LAST = 1_000
+"""Progress that was told before so many other events is not looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """`problem` says why its checkpoint cannot be used, if it cannot; `checkpoint` is the whole of it otherwise."""
+
+    steps: list[dict[str, Any]]
+    tokens: TokensUsed | None
+    progress: ProgressMade | None
+    children: list[JobSummary]
+    problem: str | None = None
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    checkpoint: Mapping[str, Any] | None = None
+
+    @classmethod
+    async def of(cls, plane: Plane, job: Job) -> Inside:
+        store = await plane.store
+        progress = await _newest_progress(store, job.id)
+        if job.checkpoint_id is None:
+            return cls([], None, progress, [])
+        try:
+            blob = await plane.checkpoints.get(job.id)
+        except CheckpointCorrupted as corrupted:
+            return cls([], None, progress, [], f"{corrupted.kind}: {corrupted.details}")
+        tokens = TokensUsed(**blob["memory_context"]["token_usage"])
+        steps = [step for step in blob["execution_log"] if step["step_index"] > 0]
+        used = tokens if tokens != TokensUsed(0, 0) else None
+        return cls(steps, used, progress, await _children(store, blob), None, list(blob["active_tools"]), blob)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "steps": self.steps,
+            "tokens": _fields(self.tokens),
+            "progress": _fields(self.progress),
+            "children": self.children,
+            "checkpoint_problem": self.problem,
+        }
+
+
+def _fields(value: TokensUsed | ProgressMade | None) -> dict[str, Any] | None:
+    return None if value is None else {name: getattr(value, name) for name in value.__slots__}
+
+
+async def _newest_progress(store: Store, job_id: JobId) -> ProgressMade | None:
+    said = map(said_by, await store.stats.last_events(job_id, LAST))
+    return next((one for one in said if isinstance(one, ProgressMade)), None)
+
+
+async def _children(store: Store, blob: Mapping[str, Any]) -> list[JobSummary]:
+    """Those that the journal knows, each as the last of its retries, in the order in which they were called."""
+    steps = blob["memory_context"].get("working_data", {}).get("$cortex", {}).get("steps", {}).values()
+    called = sorted((entry for entry in steps if entry.get("child")), key=lambda entry: int(entry["order"]))
+    chains = [await store.jobs.chain(JobId(entry["child"])) for entry in called]
+    return [chain[-1] for chain in chains if chain]

@@ -1,0 +1,203 @@
+"""What is done on pages is done by the operations of the API, told afterwards, and refused without the page's token."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cortex_plane.core.controls import Scope
+from cortex_plane.core.states import JobStatus
+from cortex_plane.operations.look_at_load import look_into_queue
+from tests.dashboard.conftest import Browser, Site
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_form_without_the_token_of_the_page_changes_nothing(site: Site, admin: Browser) -> None:
+    job_id = await site.submit()
+
+    without = await admin.client.post(f"/jobs/{job_id}/cancel", data={})
+    wrong = await admin.client.post(f"/jobs/{job_id}/cancel", data={"csrf_token": "0" * 64})
+
+    assert (without.status_code, wrong.status_code) == (403, 403)
+    assert (await site.plane.get(job_id)).status is JobStatus.PENDING
+
+
+async def test_a_job_is_submitted_cancelled_and_run_again(site: Site, admin: Browser) -> None:
+    submitted = await admin.post("/jobs", agent="echo", payload='{"word": "hi"}')
+    job_id = submitted.headers["location"].rsplit("/", 1)[1]
+
+    said = await admin.note(await admin.post(f"/jobs/{job_id}/cancel", reason="a mistake"))
+    again = await admin.post(f"/jobs/{job_id}/retry")
+    twice = await admin.post(f"/jobs/{job_id}/cancel")
+
+    assert said == "Cancelled."
+    assert (await site.plane.get(job_id)).payload == {"word": "hi"}
+    assert (await site.plane.history(job_id))[-1].actor == "user:ada"
+    new = await site.plane.get(again.headers["location"].rsplit("/", 1)[1])
+    assert new.retry_of == job_id
+    assert "is already CANCELLED" in await admin.note(twice)
+
+
+@pytest.mark.parametrize("payload", ["[1]", "{", '"x"'])
+async def test_a_payload_that_is_no_object_is_refused_in_words(site: Site, admin: Browser, payload: str) -> None:
+    said = await admin.note(await admin.post("/jobs", agent="echo", payload=payload))
+
+    assert said.startswith("The payload ")
+    assert await site.plane.list() == []
+
+
+async def test_many_jobs_are_cancelled_and_those_that_cannot_be_are_told(site: Site, admin: Browser) -> None:
+    ended, *waiting = [await site.submit() for _ in range(3)]
+    await site.plane.cancel(ended)
+
+    said = await admin.note(await admin.post("/jobs/many", action="cancel", ids=[ended, *waiting]))
+    nothing = await admin.note(await admin.post("/jobs/many", action="retry"))
+
+    assert said.startswith("Cancelled 2 jobs. 1 could not be: ")
+    assert {job.status for job in await site.plane.list()} == {JobStatus.CANCELLED}
+    assert nothing == "No job was chosen. Tick those that you mean."
+
+
+async def test_an_action_leads_only_to_addresses_of_ours(site: Site, admin: Browser) -> None:
+    job_id = await site.submit()
+
+    for back in ("https://example.com/", "//example.com", "/\\example.com", "javascript:alert(1)"):
+        answer = await admin.post("/jobs/many", action="cancel", ids=[job_id], back=back)
+        assert answer.headers["location"] == "/"
+
+
+async def test_jobs_are_put_into_another_order(site: Site, admin: Browser) -> None:
+    first, second, third = [await site.submit(word=str(number)) for number in range(3)]
+
+    await admin.post(f"/jobs/{third}/move?tenant=default", place="before", anchor=first, back="/queues/default")
+    page = (await admin.get("/queues/default")).text
+
+    store = await site.plane.store
+    assert [entry.job_id for entry in await look_into_queue(store, "default", 10)] == [third, first, second]
+    assert re.findall(r'data-job="([^"]+)"', page) == [third, first, second]
+
+
+async def test_a_queue_is_paused_limited_shared_and_goes_on(site: Site, admin: Browser) -> None:
+    store = await site.plane.store
+
+    await admin.post("/queues/default/pause", reason="repairs")
+    await admin.post("/queues/default/limit", max_running="3")
+    await admin.post("/queues/default/share", fair_share="true")
+    paused = await store.controls.get(Scope.QUEUE, "default")
+    wrong = await admin.note(await admin.post("/queues/default/limit", max_running="many"))
+    await admin.post("/queues/default/resume")
+    await admin.post("/queues/default/limit", max_running="")
+    after = await store.controls.get(Scope.QUEUE, "default")
+
+    assert (paused.paused, paused.pause_reason, paused.paused_by) == (True, "repairs", "user:ada")
+    assert (paused.max_running, paused.fair_share) == (3, True)
+    assert "must be a whole number" in wrong
+    assert (after.paused, after.max_running) == (False, None)
+
+
+async def test_the_gate_is_closed_with_a_reason_that_every_page_shows(site: Site, admin: Browser) -> None:
+    await admin.post("/gate/close", reason="the model is down")
+    closed = (await admin.get("/jobs")).text
+    await admin.post("/gate/open")
+
+    assert "The gate is closed." in closed
+    assert "the model is down" in closed
+    assert "The gate is closed." not in (await admin.get("/jobs")).text
+
+
+async def test_an_approval_is_decided_with_changed_details(site: Site, admin: Browser) -> None:
+    job_id = await site.submit("release", version="2")
+    await site.plane.work()
+    store = await site.plane.store
+    [request] = await store.approvals.list()
+
+    broken = await admin.note(await admin.post(f"/approvals/requests/{request.id}/decide", decision="approved", edits="{"))
+    said = await admin.note(
+        await admin.post(f"/approvals/requests/{request.id}/decide", decision="approved", edits='{"image": "3"}', reason="fine")
+    )
+    late = await admin.note(await admin.post(f"/approvals/requests/{request.id}/decide", decision="denied"))
+
+    decided = await store.approvals.get(request.id)
+    assert decided is not None
+    assert "not JSON" in broken
+    assert said == "Approved. The job goes on."
+    assert (decided.details, decided.reason, decided.decided_by_name) == ({"image": "3"}, "fine", "ada")
+    assert "already" in late
+    await site.plane.work()
+    assert (await site.plane.get(job_id)).status is JobStatus.COMPLETED
+
+
+async def test_many_approvals_are_decided_at_once(site: Site, admin: Browser) -> None:
+    jobs = [await site.submit("release", version=str(number)) for number in range(2)]
+    await site.plane.work()
+    store = await site.plane.store
+    ids: list[str] = [request.id for request in await store.approvals.list()]
+
+    said = await admin.note(await admin.post("/approvals/requests/decide", decision="denied", ids=ids))
+
+    assert said == "Decided 2."
+    assert {(await site.plane.get(job)).status for job in jobs} == {JobStatus.FAILED}
+
+
+async def test_a_key_is_shown_once_and_revoked(site: Site, admin: Browser) -> None:
+    added = await admin.post("/keys", name="import", roles=["viewer", "submitter"], days="2")
+    [key] = await site.plane.access.keys()
+    page = (await admin.get("/access")).text
+    said = await admin.note(await admin.post(f"/keys/{key.id}/revoke"))
+
+    assert added.status_code == 201
+    secret = re.search(r"ctx_[\w-]{40,}", added.text)
+    assert secret is not None
+    assert secret[0] not in page
+    assert said == "Key import no longer works."
+    assert (await admin.post("/keys", name="nothing")).status_code == 422
+
+
+async def test_people_tenants_and_agents_are_looked_after(site: Site, admin: Browser) -> None:
+    await admin.get("/")  # The agents are written down when the plane is first used.
+    said = [
+        await admin.note(await admin.post("/users", name="bob", password="correct horse battery", role="viewer")),
+        await admin.note(await admin.post("/users/roles", name="bob", role="operator", change="give", tenant="default")),
+        await admin.note(await admin.post("/users/roles", name="bob", role="viewer", change="take")),
+        await admin.note(await admin.post("/tenants", name="acme")),
+        await admin.note(await admin.post("/tenants/acme/pause", reason="unpaid")),
+        await admin.note(await admin.post("/tenants/acme/resume")),
+        await admin.note(await admin.post("/agents/echo/pause")),
+        await admin.note(await admin.post("/agents/echo/resume")),
+        await admin.note(await admin.post("/audit/verify")),
+    ]
+
+    assert said[:3] == [
+        "bob can sign in, as viewer in all tenants.",
+        "bob is now operator in tenant &#34;default&#34;.",
+        "bob is no longer viewer in all tenants.",
+    ]
+    assert said[4] == "Tenant &#34;acme&#34; is paused: nothing more of it starts."
+    assert said[8].startswith("Nobody changed what was recorded")
+    assert [str(given.role) for given in (await site.plane.access.user("bob")).given] == ["operator"]
+
+
+async def test_a_schedule_is_paused_run_by_hand_and_filled_up(site: Site, admin: Browser) -> None:
+    schedule = await site.plane.schedules.add("hourly", "agent:echo", "0 * * * *")
+    here = f"/schedules/{schedule.id}"
+
+    paused = await admin.note(await admin.post(f"{here}/pause", reason="holidays"))
+    stopped = await site.plane.schedules.get(schedule.id)
+    said = [
+        await admin.note(await admin.post(f"{here}/resume")),
+        await admin.note(await admin.post(f"{here}/trigger")),
+        await admin.note(await admin.post(f"{here}/backfill", start="2026-01-01T00:00", end="soon")),
+    ]
+
+    assert paused == "hourly is paused: no slot of it starts."
+    assert (stopped.enabled, stopped.paused_by, stopped.pause_reason) == (False, "user:ada", "holidays")
+    assert said[:2] == ["hourly goes on.", "One slot more starts now."]
+    assert "end must be a time" in said[2]
+    assert [slot.origin for slot in await site.plane.schedules.slots(schedule.id)] == ["manual"]
+    assert "manual" in (await admin.get(here)).text
+
+
+async def test_without_a_workshop_no_worker_can_be_killed(site: Site, admin: Browser) -> None:
+    assert (await admin.post("/workers/kill", name="somebody")).status_code == 404
