@@ -122,7 +122,7 @@ async def test_an_approval_is_decided_with_changed_details(site: Site, admin: Br
     decided = await store.approvals.get(request.id)
     assert decided is not None
     assert "not JSON" in broken
-    assert said == "Approved. The job goes on."
+    assert said == "You have approved it."
     assert (decided.details, decided.reason, decided.decided_by_name) == ({"image": "3"}, "fine", "ada")
     assert "already" in late
     await site.plane.work()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Query, Request, Response
@@ -13,8 +13,9 @@ from cortex_plane.adapters.dashboard.rendering import page
 from cortex_plane.adapters.http.access import ThePlane, known, require
 from cortex_plane.adapters.http.inputs import Id, IdPath
 from cortex_plane.core.access import Caller, Role, RoleMissing
-from cortex_plane.core.approvals import ApprovalId, ApprovalNotFound, ApprovalRequest, Verdict
-from cortex_plane.core.decisions import AlreadyDecided, Answer, Decided, Expired, NotAllowed, Recorded, Unknown, Withdrawn
+from cortex_plane.core.approvals import ApprovalId, ApprovalNotFound, ApprovalRequest
+from cortex_plane.core.decision_texts import told as words_for
+from cortex_plane.core.decisions import Answer, Decided, Recorded
 from cortex_plane.core.errors import Denied, InvalidInput
 from cortex_plane.core.people import UserId
 from cortex_plane.operations.decide_approval import decide_approval, decide_approvals
@@ -82,7 +83,7 @@ async def decide_many(
         for one in ids:
             await _seen_by(plane, caller, one)
         answers = await decide_approvals(await plane.store, ids, _user(caller), decision, reason=reason or None, door=DOOR)
-        return _said_of_many(answers.values())
+        return _said_of_many(list(answers.values()))
 
     return await told("/approvals", work())
 
@@ -142,35 +143,14 @@ def _edits(text: str, request: ApprovalRequest) -> Any:
 
 
 def said_of(answer: Answer) -> str:
-    match answer:
-        case Decided(decision="approved"):
-            return "Approved. The job goes on."
-        case Decided():
-            return "Denied."
-        case Recorded(votes, quorum):
-            return f"Your vote counts: {votes} of {quorum} that are needed."
-        case AlreadyDecided(decision, by):
-            raise Denied(f"It was {decision} already{f', by {by}' if by else ''}.")
-        case Expired():
-            raise Denied("It was not decided in time.")
-        case Withdrawn():
-            raise Denied("Its job was cancelled, so there is nothing to decide any more.")
-        case NotAllowed(why):
-            raise Denied(why)
-        case Unknown():
-            raise Denied("There is no such approval.")
+    if not isinstance(answer, Decided | Recorded):
+        raise Denied(words_for(answer))
+    return words_for(answer)
 
 
-def _said_of_many(answers: Iterable[Answer]) -> str:
-    verdicts: list[Verdict] = []
-    refused: list[str] = []
-    for answer in answers:
-        try:
-            said_of(answer)
-            verdicts.append("approved")
-        except Denied as error:
-            refused.append(str(error))
-    said = f"Decided {len(verdicts)}."
+def _said_of_many(answers: Sequence[Answer]) -> str:
+    refused = [words_for(answer) for answer in answers if not isinstance(answer, Decided | Recorded)]
+    said = f"Decided {len(answers) - len(refused)}."
     if refused:
         raise Denied(f"{said} {len(refused)} could not be: {refused[0]}")
     return said
