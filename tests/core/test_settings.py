@@ -122,7 +122,8 @@ def test_every_setting_is_described() -> None:
 
 def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
     names = {"internal_api_token", "internal_api_other_token", "internal_jwt_secret", "internal_jwt_other_secret"}
-    settings = load(tmp_path, **{name: f"a-secret-that-is-long-enough-{name}" for name in names})
+    environment = {f"CORTEX_{name.upper()}": f"a-secret-that-is-long-enough-{name}" for name in names}
+    settings = load(tmp_path, "", environment)
 
     assert names <= SECRETS
     assert "a-secret" not in repr(settings)
