@@ -62,6 +62,7 @@ bench: setup $(BENCH_READY)
 
 bench-scale: setup
 	@$(BIN)/python -m bench.scale
+	@$(BIN)/python -m bench.ticks
 
 conformance: setup $(BENCH_READY)
 	@$(BIN)/python -m conformance

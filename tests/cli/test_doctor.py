@@ -40,6 +40,11 @@ Settings
   checkpoint_limit_bytes  1048576  default
   internal_api_url  default
   internal_api_token  default
+  internal_api_other_token  default
+  internal_api_requests_per_second  100  default
+  internal_jwt_secret  default
+  internal_jwt_other_secret  default
+  internal_jwt_audience  cortex-execution  default
   files  .cortex  default
   http_host  127.0.0.1  default
   http_port  8700  default
@@ -68,7 +73,7 @@ Database
   place  ✓ PostgreSQL, 127.0.0.1:<port>/<name>
   server  PostgreSQL <version>
   wake-ups  ✓ notifications arrive
-  schema  ✓ version 12, up to date
+  schema  ✓ version 13, up to date
 
 Work
   workers  none is running
@@ -172,6 +177,16 @@ def test_a_secret_that_is_wrong_is_not_repeated(cortex: Cortex, monkeypatch: pyt
     assert "geheim" not in result.out + result.err
 
 
+def test_of_a_secret_it_is_only_said_that_there_is_one(cortex: Cortex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORTEX_INTERNAL_API_TOKEN", "a-secret-of-the-service")
+    monkeypatch.setenv("CORTEX_INTERNAL_JWT_OTHER_SECRET", "a-secret-that-services-sign-their-tokens-with")
+
+    result = cortex("doctor")
+
+    assert "a-secret" not in result.out
+    assert result.out.count("(set)") == 2
+
+
 def test_wrong_settings_are_a_problem_and_not_a_crash(cortex: Cortex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTEX_CONCURENCY", "7")
 
@@ -219,7 +234,7 @@ def test_an_outdated_schema_cannot_be_used_on_postgres(cortex: Cortex, postgres_
     assert result.code == 5
     assert (
         "Problem 1: The schema is older than this program: 0002 steering, 0003 audit, 0004 groups, 0005 webhooks, "
-        "0006 costs_and_retention, 0007 durable, 0008 people, 0009 approvals, 0010 access, 0011 schedules, 0012 graphs "
-        "missing.\n           → cortex db upgrade\n" in result.out
+        "0006 costs_and_retention, 0007 durable, 0008 people, 0009 approvals, 0010 access, 0011 schedules, 0012 graphs, "
+        "0013 pages_of_grants missing.\n           → cortex db upgrade\n" in result.out
     )
     assert cortex("jobs", "list", "--database-url", postgres_url).code == 5

@@ -1,16 +1,20 @@
-"""The fourteen invariants of scheduled execution, each by its name, as far as they need no HTTP server."""
+"""The fourteen invariants of scheduled execution, each by its name, and what the specification calls anti-patterns."""
 
 from __future__ import annotations
 
 import ast
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cortex_plane.adapters.asgi_client import AsgiClient
+from cortex_plane.adapters.execution_client import HttpExecution
+from cortex_plane.adapters.http.itself import serve_itself
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.errors import Denied
-from cortex_plane.core.execution import KeyReused
+from cortex_plane.core.execution import KeyReused, Started
 from cortex_plane.core.grants import GrantRefused
 from cortex_plane.core.jobs import JobId
 from cortex_plane.core.retry import RetryPolicy
@@ -19,6 +23,7 @@ from cortex_plane.operations.directory import Directory
 from cortex_plane.operations.execution.look_at_run import look_at_run
 from cortex_plane.operations.execution.start_run import RunWish, start_run
 from cortex_plane.operations.mend_schedules import mend_schedules
+from cortex_plane.ports.execution import ExecutionRefused
 from cortex_plane.runtime import slots as slot_runner
 from cortex_plane.runtime.context import Context
 from cortex_plane.testing import TestPlane
@@ -230,6 +235,102 @@ async def test_execution_via_service_api() -> None:
 
     assert "cortex_plane.ports.execution" in imported
     assert not [name for name in imported if name.startswith(("cortex_plane.operations.execution", "cortex_plane.adapters"))]
+
+
+async def test_execution_via_service_api_over_http(plane: TestPlane) -> None:
+    """A worker whose plane serves itself reaches graphs through the API's own door, and through no other."""
+    app = serve_itself(plane)
+    plane._opened.clear()
+    ran = reporting(plane)
+    asked: list[tuple[str, str]] = []
+
+    async def noting(scope: Any, receive: Any, send: Any) -> None:
+        asked.append((scope["method"], scope["path"]))
+        await app(scope, receive, send)
+
+    plane.execution_app = noting
+    await plane.schedules.add("hourly", "agent:report", "0 * * * *", input={"kind": "x"})
+    await plane.clock.advance(HOUR)
+    await settle(plane)
+
+    [slot] = await slots(plane, "hourly")
+    assert (ran, slot.status) == (["x"], "success")
+    assert asked[0] == ("POST", "/api/internal/graphs/agent:report/runs")
+    assert set(asked[1:]) == {("GET", f"/api/internal/runs/{slot.run_id}")}
+
+
+async def test_internal_api_shared_secret(plane: TestPlane) -> None:
+    """No network is trusted: whoever calls without the secret is refused, on the same machine too."""
+    reporting(plane)
+    client = AsgiClient(serve_itself(plane))
+    secret = plane.settings.internal_api_token
+    grant = await plane.grants.add(["agent:run:report"])
+
+    for wrong in ("", "wrong", secret[:-1], secret.swapcase()):
+        with pytest.raises(ExecutionRefused, match="401"):
+            await HttpExecution(client, "http://localhost", wrong).start("agent:report", "k", grant.id, {}, "test")
+    assert await plane.list() == []
+
+    await HttpExecution(client, "http://localhost", secret).start("agent:report", "k", grant.id, {}, "test")
+    assert len(await plane.list()) == 1
+
+
+async def test_execution_idempotency_persisted_over_http(plane: TestPlane, database_url: str) -> None:
+    """It outlives the job, and the server that answered first."""
+    reporting(plane)
+    grant = await plane.grants.add(["agent:run:report"])
+
+    async def start(kind: str) -> Started:
+        client, secret = AsgiClient(serve_itself(plane)), plane.settings.internal_api_token
+        execution = HttpExecution(client, "http://localhost", secret)
+        return await execution.start("agent:report", "the-key", grant.id, {"kind": kind}, "test")
+
+    first = await start("x")
+    await plane.work()
+    async with raw_client(database_url, plane.clock) as raw:
+        await raw(f"delete from cortex.job where id = '{first.run_id}'")
+    again = await start("x")
+
+    assert (again.run_id, again.trace_id, first.replayed, again.replayed) == (first.run_id, first.trace_id, False, True)
+    with pytest.raises(ExecutionRefused) as refused:
+        await start("y")
+    assert refused.value.code == "key_reused"
+
+
+# -- anti-patterns -------------------------------------------------------------------------------
+
+
+async def test_schedules_are_not_polled(plane: TestPlane, database_url: str) -> None:
+    """The job of a slot waits in the queue. While nothing is due, a worker does not look at the schedules."""
+    reporting(plane)
+    await plane.schedules.add("hourly", "agent:report", "0 * * * *")
+    await plane.work()
+    store: Any = await plane.store
+    asked: list[str] = []
+    for name in ("read", "write", "write_once"):
+        original = getattr(store._database, name)
+
+        def noting(statement: str, *values: Any, original: Any = original, **named: Any) -> Any:
+            asked.append(statement)
+            return original(statement, *values, **named)
+
+        setattr(store._database, name, noting)
+
+    await plane.run_worker(until_idle=True)
+
+    assert asked
+    assert not [name for name in asked if name.startswith("slots/")]
+    allowed = {"schedules/any", "schedules/take_turn", "schedules/list"}  # The start of a worker, and every five minutes.
+    assert {name for name in asked if name.startswith("schedules/")} <= allowed
+
+
+async def test_nothing_is_executed_without_an_idempotency_key(plane: TestPlane) -> None:
+    app = serve_itself(plane)
+
+    for path, operations in app.openapi()["paths"].items():
+        if path.endswith("/runs") and "post" in operations:
+            keys = [one for one in operations["post"]["parameters"] if one["name"] == "Idempotency-Key"]
+            assert [key["required"] for key in keys] == [True], path
 
 
 async def test_execution_idempotency_persisted(plane: TestPlane, database_url: str) -> None:

@@ -120,6 +120,27 @@ def test_every_setting_is_described() -> None:
     assert list(DESCRIPTIONS) == [field.name for field in fields(Settings)]
 
 
+def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
+    names = {"internal_api_token", "internal_api_other_token", "internal_jwt_secret", "internal_jwt_other_secret"}
+    environment = {f"CORTEX_{name.upper()}": f"a-secret-that-is-long-enough-{name}" for name in names}
+    settings = load(tmp_path, "", environment)
+
+    assert names <= SECRETS
+    assert "a-secret" not in repr(settings)
+    message = problems(tmp_path, "internal_api_token = 5", internal_jwt_secret="short-secret", internal_jwt_audience="")
+    assert "internal_api_token must be text, not a int" in message
+    assert "internal_jwt_secret must be at least 32 characters" in message
+    assert "internal_jwt_audience must not be empty" in message
+    assert "short-secret" not in message
+
+
+def test_an_execution_service_needs_a_secret(tmp_path: Path) -> None:
+    url = "http://localhost:8700"
+    assert "internal_api_token, or internal_jwt_secret" in problems(tmp_path, internal_api_url=url)
+    assert load(tmp_path, internal_api_url=url, internal_api_token="x" * 16).internal_api_url == url
+    assert load(tmp_path, internal_api_url=url, internal_jwt_secret="x" * 32).internal_api_url == url
+
+
 def test_settings_are_frozen() -> None:
     with pytest.raises(AttributeError):
         Settings().concurrency = 3  # type: ignore[misc]

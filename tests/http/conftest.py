@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from httpx import ASGITransport, AsyncClient
+from httpx import URL, ASGITransport, AsyncClient
 
 from cortex_plane import Context
 from cortex_plane.adapters.http.app import create_app
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.jobs import JobId
 from cortex_plane.operations.add_tenant import add_tenant
+from cortex_plane.settings import Settings
 from cortex_plane.testing import TestPlane
 
 BASE = "http://localhost/api/v1"
+INTERNAL = "http://localhost/api/internal"
+SECRET, OTHER_SECRET = "the-secret-of-the-service", "the-next-secret-of-the-service"
+SIGNING, OTHER_SIGNING = "what-services-sign-their-tokens-with", "what-services-will-sign-their-tokens-with"
 
 
 class Api:
@@ -34,11 +39,23 @@ class Api:
         client = AsyncClient(transport=ASGITransport(self.app, raise_app_exceptions=False), base_url=BASE, headers=headers)
         return await self._stack.enter_async_context(client)
 
+    async def service(self, secret: str = SECRET, **headers: str) -> AsyncClient:
+        """As a program of the installation, to the execution service."""
+        client = await self.stranger(Authorization=f"Bearer {secret}", **headers)
+        client.base_url = URL(INTERNAL)
+        return client
+
     async def tenant(self, name: str) -> None:
         await add_tenant(await self.plane.store, new_id, name)
 
     async def submit(self, agent: str = "echo", tenant: str = "default", **payload: Any) -> JobId:
         return (await self.plane.submit(agent, payload, tenant=tenant)).id
+
+
+def with_secrets(settings: Settings, **others: Any) -> Settings:
+    secrets = {"internal_api_token": SECRET, "internal_api_other_token": OTHER_SECRET}
+    signing = {"internal_jwt_secret": SIGNING, "internal_jwt_other_secret": OTHER_SIGNING}
+    return replace(settings, **{**secrets, **signing, **others})
 
 
 @pytest.fixture
@@ -52,7 +69,7 @@ async def api(plane: TestPlane) -> AsyncIterator[Api]:
         raise ValueError("no")
 
     async with AsyncExitStack() as stack:
-        yield Api(plane, create_app(plane), stack)
+        yield Api(plane, create_app(plane, with_secrets(plane.settings)), stack)
 
 
 @pytest.fixture

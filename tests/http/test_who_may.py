@@ -12,14 +12,27 @@ from cortex_plane.adapters.http import mounting
 from cortex_plane.adapters.http.access import Requirement
 from cortex_plane.adapters.http.app import create_app
 from cortex_plane.adapters.http.served import served_by
+from cortex_plane.adapters.system import new_id
 from cortex_plane.core.access import Role, holds
+from cortex_plane.operations.execution.start_run import RunWish, start_run
 from cortex_plane.operations.submit_jobs import Submission
 from tests.http.conftest import Api
 
 pytestmark = pytest.mark.anyio
 
 # What belongs to one tenant and is named in the address.
-OBJECTS = ("{job_id}", "{group_id}", "{endpoint_id}", "{key_id}", "{approval_id}", "/templates/{name}")
+OBJECTS = (
+    "{job_id}",
+    "{group_id}",
+    "{endpoint_id}",
+    "{key_id}",
+    "{approval_id}",
+    "/templates/{name}",
+    "{schedule_id}",
+    "{grant_id}",
+    "{run_id}",
+    "/billing/accounts/{name}",
+)
 
 
 class Call(NamedTuple):
@@ -37,7 +50,16 @@ async def every_call(api: Api) -> list[Call]:
     endpoint = (await api.plane.webhooks.add("https://example.com/hook")).endpoint
     key = (await api.plane.access.add_key("mine", ["viewer"], tenant="default")).key
     await api.plane.templates.save("nightly", "echo")
+    await api.plane.billing.add("nightly")
+    schedule = await api.plane.schedules.add("nightly", "agent:echo", "0 3 * * *")
+    opened = await api.plane._open_here()
+    wish = RunWish("agent:echo", "a key", schedule.grant_id, {})
+    run = await start_run(opened.store, opened.directory, api.plane.clock, new_id, wish)
     values = {
+        "schedule_id": schedule.id,
+        "grant_id": schedule.grant_id,
+        "graph_id": "agent:echo",
+        "run_id": run.run_id,
         "job_id": job_id,
         "group_id": group.id,
         "endpoint_id": endpoint.id,
@@ -54,7 +76,7 @@ async def every_call(api: Api) -> list[Call]:
         assert route.requirement is not None
         for method in route.methods:
             found.append(Call(method, route.path, "http://localhost" + route.path.format(**values), route.requirement))
-    assert len(found) > 70
+    assert len(found) > 90
     # What takes things away comes last.
     return sorted(found, key=lambda call: call.method == "DELETE")
 
@@ -116,6 +138,21 @@ async def test_a_role_in_all_tenants_opens_what_belongs_to_all(api: Api, role: R
         assert got.status_code < 500, (call, got.text)
 
 
+async def test_no_key_opens_the_execution_service_and_its_secret_opens_nothing_else(api: Api) -> None:
+    everybody = [await api.client("admin", "approver", tenant=None), await api.client("operator")]
+    service = await api.service()
+    internal = 0
+    for call in await every_call(api):
+        if call.requirement.service:
+            internal += 1
+            assert {(await answer(client, call)).status_code for client in everybody} == {401}, call
+            assert (await answer(service, call)).status_code in (200, 422), call
+        elif not call.requirement.open:
+            assert (await answer(service, call)).json()["type"] == "/problems/not-signed-in", call
+
+    assert internal == 3
+
+
 async def test_what_belongs_to_another_tenant_is_not_there(api: Api) -> None:
     await api.tenant("other")
     neighbour = await api.client("admin", "approver", tenant="other")
@@ -139,8 +176,20 @@ async def test_an_object_of_another_tenant_is_not_there_for_a_good_request_eithe
     await api.plane.templates.save("nightly", "echo")
     group = await api.plane.groups.submit([Submission("echo")])
     endpoint = (await api.plane.webhooks.add("https://example.com/hook")).endpoint
+    schedule = await api.plane.schedules.add("nightly", "agent:echo", "0 3 * * *")
+    mine = {"name": "mine", "target": "agent:echo", "cron": "0 3 * * *"}
+    own_schedule = (await neighbour.post("/schedules", json=mine)).json()["id"]
+    started = {"grant": schedule.grant_id}
 
     answers = [
+        await neighbour.patch(f"/schedules/{schedule.id}", json={"cron": "0 4 * * *"}),
+        await neighbour.patch(f"/schedules/{own_schedule}", json={"grant": schedule.grant_id}),
+        await neighbour.post(f"/schedules/{schedule.id}/pause", json={}),
+        await neighbour.post(f"/schedules/{schedule.id}/resume", json={}),
+        await neighbour.post("/schedules", json={**mine, "name": "theirs", "grant": schedule.grant_id}),
+        await neighbour.post(f"/grants/{schedule.grant_id}/revoke", json={}),
+        await neighbour.post("/grants", json={"scopes": ["agent:run:*"], "billing_account": "nightly"}),
+        await neighbour.post("/graphs/agent:echo/runs", json=started, headers={"Idempotency-Key": "k"}),
         await neighbour.post(f"/jobs/{job_id}/move", json={"place": "front"}),
         await neighbour.post(f"/jobs/{own}/move", json={"place": "before", "anchor": job_id}),
         await neighbour.put(f"/jobs/{job_id}/priority", json={"priority": 1}),
@@ -160,7 +209,7 @@ async def test_naming_a_tenant_in_which_one_has_no_role_is_like_naming_none_that
     await api.tenant("other")
     neighbour = await api.client("admin", tenant="other")
     for call in await every_call(api):
-        if call.requirement.open:
+        if call.requirement.open or call.requirement.service:
             continue
         got = await answer(neighbour, call, "?tenant=default")
         made_up = await answer(neighbour, call, "?tenant=nowhere")

@@ -164,6 +164,8 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "slots before": ("slots/page", {"schedule_id": one["id"], "before": 0, "limit": 50}),
         "last slot": ("slots/last_begun", {"schedule_id": one["id"]}),
         "stuck slots": ("slots/stuck", {"after": one["id"], "limit": 50}),
+        "schedules page": ("schedules/page", {"tenant_id": one["id"], "after": "", "limit": 50}),
+        "grants page": ("grants/page", {"tenant_id": one["id"], "before": NEWER_THAN_ALL, "limit": 50}),
         "schedules of grant": ("schedules/of_grant", {"grant_id": one["id"]}),
         "broken schedules": ("schedules/broken", {"zone_data": "x", "after": one["id"], "limit": 50}),
         "request": ("requests/by_run", {"run_id": one["id"]}),
@@ -221,6 +223,8 @@ INDEXES = {
     "graph values": "graph_value_pkey",
     "graph writes": "graph_write_pkey",
     "graph threads": "graph_checkpoint_pkey",
+    "schedules page": "schedule_tenant_id_name_key",
+    "grants page": "execution_grant_of_tenant",
     "request": "execution_request_run_id_key",
     "request by key": "execution_request_tenant_id_idempotency_key_key",
 }

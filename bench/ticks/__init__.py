@@ -1,0 +1,1 @@
+"""How long a slot takes, with few schedules and with very many."""
