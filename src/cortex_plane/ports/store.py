@@ -31,6 +31,7 @@ from cortex_plane.ports.grants import Billing, Grants, Requests
 from cortex_plane.ports.graphs import GraphCheckpoints
 from cortex_plane.ports.job_search import JobSearch
 from cortex_plane.ports.people import People
+from cortex_plane.ports.runs import Runs
 from cortex_plane.ports.schedules import Schedules, Slots
 from cortex_plane.ports.schema import Schema
 from cortex_plane.ports.signals import Signals
@@ -49,8 +50,8 @@ class Jobs(Protocol):
     async def find(self, prefix: str) -> list[JobId]:
         """At most five ids that begin with the prefix."""
 
-    async def cancel(self, job_id: JobId, actor: str | None, reason: str | None) -> bool:
-        """False when the job is unknown or has ended."""
+    async def cancel(self, job_id: JobId, actor: str | None, reason: str | None, revision: int | None = None) -> bool:
+        """False when the job is unknown or has ended, or is not at the revision that is given."""
 
     async def cancel_children(self, parent_id: JobId, actor: str | None, reason: str | None) -> int:
         """Those that are to end with their parent and have not ended; returns how many."""
@@ -143,10 +144,14 @@ class Events(Protocol):
 
 
 class Order(Protocol):
-    async def move(self, job_id: JobId, place: Place, anchor: JobId | None, entry: AuditEntry) -> None:
+    """Each change counts the job's revision up, and is refused (RevisionChanged) when that is not the one that is given."""
+
+    async def move(
+        self, job_id: JobId, place: Place, anchor: JobId | None, entry: AuditEntry, revision: int | None = None
+    ) -> None:
         """Within its queue, taking the priority of its new neighbour. Raises NotWaiting, JobNotFound or InvalidInput."""
 
-    async def set_priority(self, job_id: JobId, priority: int, entry: AuditEntry) -> None: ...
+    async def set_priority(self, job_id: JobId, priority: int, entry: AuditEntry, revision: int | None = None) -> None: ...
 
 
 class Reservations(Protocol):
@@ -197,7 +202,8 @@ class Agents(Protocol):
 class Tenants(Protocol):
     async def find(self, name: str) -> TenantId | None: ...
 
-    async def add(self, tenant_id: TenantId, name: str) -> None: ...
+    async def add(self, tenant_id: TenantId, name: str, entry: AuditEntry | None = None) -> None:
+        """A name that is taken is left alone, and nothing is recorded."""
 
     async def list(self) -> list[Tenant]:
         """By name."""
@@ -249,7 +255,8 @@ class Controls(Protocol):
 class Webhooks(Protocol):
     """Endpoints. What they are told is written by the database, in the transaction that ends a job."""
 
-    async def add(self, endpoint: NewEndpoint, entry: AuditEntry) -> None: ...
+    async def add(self, endpoint: NewEndpoint, entry: AuditEntry) -> None:
+        """The same id a second time is the same endpoint with a new secret: nobody has been shown the first."""
 
     async def target(self, endpoint_id: EndpointId) -> Target | None:
         """Where and how to deliver; the only way to an endpoint's secret."""
@@ -380,6 +387,8 @@ class Store(Protocol):
     def sign_ins(self) -> SignIns: ...
     @property
     def http(self) -> HttpState: ...
+    @property
+    def runs(self) -> Runs: ...
     @property
     def job_search(self) -> JobSearch: ...
     @property

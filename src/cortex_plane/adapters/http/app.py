@@ -32,6 +32,7 @@ def create_app(plane: Plane, settings: Settings | None = None) -> FastAPI:
     settings = settings or plane.settings
     app = FastAPI(version=_version(), docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=_lifespan)
     app.state.plane, app.state.secure = plane, settings.http_secure
+    app.state.streams = 0
     app.state.duties = [Duty("sweeper", partial(_sweep, plane), plane.clock)]
     handle_errors(app)
     app.include_router(docs.router)

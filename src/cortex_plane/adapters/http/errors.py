@@ -13,7 +13,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
-from cortex_plane.core import access, errors, groups, http_requests, templates, webhooks
+from cortex_plane.core import access, errors, groups, http_requests, people, templates, webhooks
 
 log = structlog.get_logger()
 
@@ -33,12 +33,6 @@ class BadCursor(errors.InvalidInput):
         )
 
 
-class RevisionChanged(errors.Conflict):
-    def __init__(self, job_id: str, revision: int) -> None:
-        super().__init__(f'Job {job_id} has changed meanwhile: it is at revision "{revision}". Look at it again, then decide.')
-        self.revision = revision
-
-
 class ForeignPage(errors.Denied):
     def __init__(self) -> None:
         super().__init__("This request lacks the X-CSRF-Token of the session. Take it from GET /api/v1/me.")
@@ -47,7 +41,7 @@ class ForeignPage(errors.Denied):
 # The first that fits decides, so children come before their families.
 KINDS: dict[type[Exception], Kind] = {
     BadCursor: Kind("bad-cursor", 400, "The cursor is not one of ours"),
-    RevisionChanged: Kind("revision-changed", 412, "It has changed meanwhile"),
+    errors.RevisionChanged: Kind("revision-changed", 412, "It has changed meanwhile"),
     ForeignPage: Kind("csrf", 403, "The request may come from another page"),
     access.WrongPassword: Kind("wrong-password", 401, "Not signed in"),
     access.NotSignedIn: Kind("not-signed-in", 401, "Not signed in"),
@@ -56,6 +50,7 @@ KINDS: dict[type[Exception], Kind] = {
     http_requests.RequestUnderWay: Kind("request-under-way", 409, "The same request is under way"),
     http_requests.KeyUsedElsewhere: Kind("idempotency-key-reused", 422, "The key was used for another request"),
     errors.JobNotFound: Kind("job-not-found", 404, "There is no such job"),
+    errors.RunNotFound: Kind("run-not-found", 404, "There is no such run"),
     errors.UnknownAgent: Kind("agent-not-found", 404, "There is no such agent"),
     errors.TenantNotFound: Kind("tenant-not-found", 404, "There is no such tenant"),
     errors.BudgetNotFound: Kind("budget-not-found", 404, "There is no such budget"),
@@ -64,6 +59,9 @@ KINDS: dict[type[Exception], Kind] = {
     webhooks.EndpointNotFound: Kind("webhook-not-found", 404, "There is no such webhook"),
     access.ApiKeyNotFound: Kind("key-not-found", 404, "There is no such key"),
     access.AccountNotFound: Kind("user-not-found", 404, "There is no such user"),
+    people.UserNotFound: Kind("user-not-found", 404, "There is no such user"),
+    people.UserGroupNotFound: Kind("user-group-not-found", 404, "There is no such group of people"),
+    errors.RuleNotFound: Kind("rule-not-found", 404, "There is no such rule"),
     errors.NotFound: Kind("not-found", 404, "There is no such thing"),
     errors.AlreadyFinished: Kind("already-finished", 409, "The job has ended"),
     errors.StillRunning: Kind("still-running", 409, "The job has not ended"),
@@ -73,6 +71,8 @@ KINDS: dict[type[Exception], Kind] = {
     errors.CheckpointCorrupted: Kind("checkpoint-corrupted", 409, "The checkpoint is damaged"),
     groups.GroupFinished: Kind("group-finished", 409, "The group has ended"),
     access.AccountExists: Kind("user-exists", 409, "There is such a user already"),
+    people.UserGroupExists: Kind("user-group-exists", 409, "There is such a group of people already"),
+    errors.RuleExists: Kind("rule-exists", 409, "There is a rule for the same jobs already"),
     errors.Conflict: Kind("conflict", 409, "Its state does not allow this"),
     errors.InvalidInput: Kind("invalid-input", 422, "The input is wrong"),
     errors.BudgetExhausted: Kind("budget-exhausted", 403, "The budget is spent"),
@@ -185,7 +185,7 @@ def _headers_for(error: errors.CortexError) -> dict[str, str]:
             return {"Retry-After": str(max(1, round(error.seconds)))}
         case access.NotSignedIn():
             return {"WWW-Authenticate": 'Bearer realm="cortex"'}
-        case RevisionChanged():
+        case errors.RevisionChanged():
             return {"ETag": f'"{error.revision}"'}
         case http_requests.RequestUnderWay():
             return {"Retry-After": "1"}

@@ -12,11 +12,16 @@ from cortex_plane.adapters.http.routes import (
     job_events,
     jobs,
     keys,
+    list_events,
     problems,
+    retention,
+    runs,
     session,
     steering,
     templates,
     tenants,
+    user_groups,
+    users,
     webhooks,
 )
 
@@ -25,9 +30,11 @@ PREFIX = "/api/v1"
 # At the root, under addresses that other programs know.
 AT_THE_ROOT: list[APIRouter] = [health.router, problems.router]
 
-# Under /api/v1. No address has a fixed word where another has an id: what is not there would be taken for the other.
+# Under /api/v1. No address has a fixed word where another has an id: what is not there would be taken for the other. But for
+# /jobs/events: no id looks like that, and it comes first.
 ROUTERS: list[APIRouter] = [
     session.router,
+    list_events.router,
     job_changes.router,
     job_changes.bulk,
     job_events.router,
@@ -41,6 +48,10 @@ ROUTERS: list[APIRouter] = [
     webhooks.letters,
     audit.router,
     keys.router,
+    runs.router,
+    users.router,
+    user_groups.router,
+    retention.router,
 ]
 
 

@@ -16,6 +16,7 @@ Item = TypeVar("Item")
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+NAME = re.compile(r"[^\x00]{1,200}")
 
 Limit = Annotated[int, Query(ge=1, le=1_000, description="How many items a page has at most.")]
 Cursor = Annotated[str | None, Query(max_length=200, description="`next` of the page before.")]
@@ -40,10 +41,14 @@ def number_in(kind: str, cursor: str | None) -> int | None:
     return None if cursor is None else int(_place(kind, cursor, NUMBER))
 
 
+def name_in(kind: str, cursor: str | None) -> str | None:
+    return None if cursor is None else _place(kind, cursor, NAME)
+
+
 def _place(kind: str, cursor: str, form: re.Pattern[str]) -> str:
     """Checked to the letter: a cursor of another list, or a changed one, is told as such."""
     try:
-        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     except (NotBase64, ValueError):
         raise BadCursor from None
     named, _, place = text.partition(":")

@@ -88,6 +88,15 @@ class Move(WithReason):
     anchor: Id | None = Field(default=None, description="The other job, for before and after.")
 
 
+class MoveMany(Ids):
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"ids": [EXAMPLE_ID], "place": "front"}]}
+    )
+
+    place: Literal["before", "after", "front", "back"]
+    anchor: Id | None = Field(default=None, description="The other job, for before and after.")
+
+
 class Priority(WithReason):
     priority: int = Field(ge=-PRIORITY_LIMIT, le=PRIORITY_LIMIT, examples=[10])
 

@@ -25,6 +25,7 @@ from cortex_plane.adapters.storage.registry import SqlAgents, SqlTenants
 from cortex_plane.adapters.storage.requests import SqlBilling, SqlRequests
 from cortex_plane.adapters.storage.reservations import SqlReservations
 from cortex_plane.adapters.storage.retention import SqlRetention
+from cortex_plane.adapters.storage.runs import SqlRuns
 from cortex_plane.adapters.storage.schedules import SqlSchedules
 from cortex_plane.adapters.storage.slots import SqlSlots
 from cortex_plane.adapters.storage.templates import SqlTemplates
@@ -66,6 +67,7 @@ class PostgresStore:
         self.sign_ins = SqlSignIns(self._database)
         self.http = SqlHttpState(self._database)
         self.job_search = SqlJobSearch(self._database, lambda moment: moment)
+        self.runs = SqlRuns(self._database)
         self.graphs = SqlGraphs(self._database)
         self.grants = SqlGrants(self._database)
         self.requests = SqlRequests(self._database)
