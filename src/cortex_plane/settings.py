@@ -35,6 +35,7 @@ class Settings:
     http_hosts: str = ""
     http_secure: bool = False
     http_body_limit_bytes: int = 4 * 1024 * 1024
+    metrics_token: str = field(default="", repr=False)
     log_level: str = "info"
     log_json: bool = False
 
@@ -57,6 +58,7 @@ DESCRIPTIONS = {
     "http_hosts": "The names under which the API is reached, with commas between; * is any",
     "http_secure": "It is reached by HTTPS: cookies are sent over nothing else",
     "http_body_limit_bytes": "The largest body of a request",
+    "metrics_token": "Who may read /metrics from elsewhere: whoever sends it as bearer token",
     "log_level": "debug, info, warning or error",
     "log_json": "One JSON object for each line of the log",
 }

@@ -79,6 +79,7 @@ async def test_a_stranger_is_refused_everywhere_but_at_the_open_doors(api: Api) 
     assert {path for path in open_doors if not path.startswith(("/docs", "/problems"))} == {
         "/healthz",
         "/readyz",
+        "/metrics",
         "/openapi.json",
         "/api/v1/session",
     }

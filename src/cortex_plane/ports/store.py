@@ -14,9 +14,7 @@ from cortex_plane.core.controls import Control, Scope
 from cortex_plane.core.events import JobEvent, NewEvent
 from cortex_plane.core.groups import Group, GroupId, Member, NewGroup
 from cortex_plane.core.jobs import AgentId, Claimed, HistoryEntry, Job, JobId, JobSummary, NewJob, Run, RunId, TenantId, WorkerId
-from cortex_plane.core.order import Place
 from cortex_plane.core.outcomes import BrokenJob, LostRun, Transition
-from cortex_plane.core.reservations import Reservation, ReservationId
 from cortex_plane.core.retention import Condemned, LookedAt, RetentionRule, RuleId
 from cortex_plane.core.states import JobStatus
 from cortex_plane.core.templates import NewTemplate, Template
@@ -30,11 +28,14 @@ from cortex_plane.ports.clock import NewId
 from cortex_plane.ports.grants import Billing, Grants, Requests
 from cortex_plane.ports.graphs import GraphCheckpoints
 from cortex_plane.ports.job_search import JobSearch
+from cortex_plane.ports.order import Order
 from cortex_plane.ports.people import People
+from cortex_plane.ports.reservations import Reservations
 from cortex_plane.ports.runs import Runs
 from cortex_plane.ports.schedules import Schedules, Slots
 from cortex_plane.ports.schema import Schema
 from cortex_plane.ports.signals import Signals
+from cortex_plane.ports.stats import Stats
 
 
 class Jobs(Protocol):
@@ -141,34 +142,6 @@ class Events(Protocol):
 
     async def list(self, job_id: JobId, after: int = 0, limit: int = 1000) -> list[JobEvent]:
         """Those with a higher number, in order."""
-
-
-class Order(Protocol):
-    """Each change counts the job's revision up, and is refused (RevisionChanged) when that is not the one that is given."""
-
-    async def move(
-        self, job_id: JobId, place: Place, anchor: JobId | None, entry: AuditEntry, revision: int | None = None
-    ) -> None:
-        """Within its queue, taking the priority of its new neighbour. Raises NotWaiting, JobNotFound or InvalidInput."""
-
-    async def set_priority(self, job_id: JobId, priority: int, entry: AuditEntry, revision: int | None = None) -> None: ...
-
-
-class Reservations(Protocol):
-    async def reserve(self, reservation_id: ReservationId, job: NewJob, by: str, ttl_seconds: float) -> None:
-        """Holds the job's queue for it and submits it, or raises QueueBusy and does neither."""
-
-    async def renew(self, reservation_id: ReservationId, by: str, ttl_seconds: float) -> bool: ...
-
-    async def get(self, reservation_id: ReservationId) -> Reservation | None: ...
-
-    async def list(self) -> list[Reservation]:
-        """Those in force."""
-
-    async def release(self, reservation_id: ReservationId, entry: AuditEntry) -> bool: ...
-
-    async def expire(self) -> int:
-        """Ends those whose holder fell silent while their job still waited, and cancels those jobs."""
 
 
 class Workers(Protocol):
@@ -389,6 +362,8 @@ class Store(Protocol):
     def http(self) -> HttpState: ...
     @property
     def runs(self) -> Runs: ...
+    @property
+    def stats(self) -> Stats: ...
     @property
     def job_search(self) -> JobSearch: ...
     @property

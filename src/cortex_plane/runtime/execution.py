@@ -25,7 +25,7 @@ from cortex_plane.runtime.durable.resuming import resume
 from cortex_plane.runtime.durable.suspending import AwaitApproval, AwaitChild, RunStopped, SleepUntil, Suspension
 from cortex_plane.runtime.failures import TimedOut, failed
 from cortex_plane.runtime.lending import Lent
-from cortex_plane.runtime.metrics import count
+from cortex_plane.runtime.metrics import count, histogram
 
 log = structlog.get_logger()
 
@@ -75,6 +75,7 @@ class Execution:
             outcome = replace(outcome, run=self.context.details)
         self._returned = True
         if (recorder := self.context.recorder) is not None and recorder.largest_bytes:
+            histogram("checkpoint_bytes", agent=self.claimed.job_type).observe(recorder.largest_bytes)
             log.debug("checkpoints_written", job_id=self.claimed.job_id, largest_bytes=recorder.largest_bytes)
         match self._ending:
             case "superseded":

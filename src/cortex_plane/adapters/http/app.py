@@ -17,6 +17,7 @@ from cortex_plane.adapters.http.errors import handle_errors
 from cortex_plane.adapters.http.frame import ANY_HOST, Frame, Limits, host_name
 from cortex_plane.adapters.http.mounting import mount
 from cortex_plane.adapters.http.openapi import describe
+from cortex_plane.adapters.http.routes import metrics
 from cortex_plane.adapters.http.served import served_by
 from cortex_plane.plane import Plane
 from cortex_plane.runtime.duty import Duty
@@ -32,7 +33,7 @@ def create_app(plane: Plane, settings: Settings | None = None) -> FastAPI:
     settings = settings or plane.settings
     app = FastAPI(version=_version(), docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=_lifespan)
     app.state.plane, app.state.secure = plane, settings.http_secure
-    app.state.streams = 0
+    app.state.streams, app.state.figures = 0, metrics.KeptFigures()
     app.state.duties = [Duty("sweeper", partial(_sweep, plane), plane.clock)]
     handle_errors(app)
     app.include_router(docs.router)

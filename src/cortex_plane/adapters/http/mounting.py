@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, FastAPI
 
+from cortex_plane.adapters.http.frame import PREFIX
 from cortex_plane.adapters.http.routes import (
     audit,
     groups,
@@ -13,6 +14,7 @@ from cortex_plane.adapters.http.routes import (
     jobs,
     keys,
     list_events,
+    metrics,
     problems,
     retention,
     runs,
@@ -25,10 +27,8 @@ from cortex_plane.adapters.http.routes import (
     webhooks,
 )
 
-PREFIX = "/api/v1"
-
 # At the root, under addresses that other programs know.
-AT_THE_ROOT: list[APIRouter] = [health.router, problems.router]
+AT_THE_ROOT: list[APIRouter] = [health.router, metrics.router, problems.router]
 
 # Under /api/v1. No address has a fixed word where another has an id: what is not there would be taken for the other. But for
 # /jobs/events: no id looks like that, and it comes first.

@@ -28,6 +28,7 @@ from cortex_plane.adapters.storage.retention import SqlRetention
 from cortex_plane.adapters.storage.runs import SqlRuns
 from cortex_plane.adapters.storage.schedules import SqlSchedules
 from cortex_plane.adapters.storage.slots import SqlSlots
+from cortex_plane.adapters.storage.stats import SqlStats
 from cortex_plane.adapters.storage.templates import SqlTemplates
 from cortex_plane.adapters.storage.webhooks import SqlWebhooks
 from cortex_plane.adapters.storage.workers import SqlWorkers
@@ -68,6 +69,7 @@ class PostgresStore:
         self.http = SqlHttpState(self._database)
         self.job_search = SqlJobSearch(self._database, lambda moment: moment)
         self.runs = SqlRuns(self._database)
+        self.stats = SqlStats(self._database)
         self.graphs = SqlGraphs(self._database)
         self.grants = SqlGrants(self._database)
         self.requests = SqlRequests(self._database)

@@ -30,6 +30,7 @@ from cortex_plane.adapters.storage.sqlite.checkpoints import SqliteCheckpoints
 from cortex_plane.adapters.storage.sqlite.database import SqliteDatabase
 from cortex_plane.adapters.storage.sqlite.queue import SqliteQueue
 from cortex_plane.adapters.storage.sqlite.schema import SqliteSchema
+from cortex_plane.adapters.storage.stats import SqlStats
 from cortex_plane.adapters.storage.templates import SqlTemplates
 from cortex_plane.adapters.storage.webhooks import SqlWebhooks
 from cortex_plane.adapters.storage.workers import SqlWorkers
@@ -70,6 +71,7 @@ class SqliteStore:
         self.http = SqlHttpState(self._database)
         self.job_search = SqlJobSearch(self._database, instant)
         self.runs = SqlRuns(self._database)
+        self.stats = SqlStats(self._database)
         self.graphs = SqlGraphs(self._database)
         self.grants = SqlGrants(self._database)
         self.requests = SqlRequests(self._database)
