@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
 
-.PHONY: help setup demo test check format bench bench-scale conformance dev docs deploy-check lock clean
+.PHONY: help setup demo test check format bench bench-scale conformance schemathesis dev docs deploy-check lock clean
 
 help:
 	@echo "make demo         kill a worker in the middle of a job and watch the job finish"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench        compare with PgQueuer, Procrastinate and Huey, and durable steps with DBOS and Restate"
 	@echo "make bench-scale  the same drain with a million finished jobs in the tables"
 	@echo "make conformance  kill Cortex Plane, DBOS and LangGraph at every write, and look at what holds"
+	@echo "make schemathesis try the API by its own description for a long time, on both stores"
 	@echo "make dev          run a worker on examples/hello.py"
 	@echo "make docs         build the documentation into build/docs/site"
 	@echo "make deploy-check check the files in deploy/ against the published schemas"
@@ -64,6 +65,9 @@ bench-scale: setup
 
 conformance: setup $(BENCH_READY)
 	@$(BIN)/python -m conformance
+
+schemathesis: setup
+	@SCHEMATHESIS_EXAMPLES=100 $(BIN)/python -m pytest -n 2 tests/http/test_schemathesis.py
 
 dev: setup
 	@$(BIN)/cortex worker examples/hello.py

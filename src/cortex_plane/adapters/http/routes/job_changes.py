@@ -15,7 +15,7 @@ from cortex_plane.adapters.http.once import IdempotencyKey, created
 from cortex_plane.adapters.http.routes.found import IfMatch, etag, job_in, revision_in
 from cortex_plane.adapters.http.routes.job_inputs import Fork, Ids, Move, MoveMany, Priority
 from cortex_plane.core.access import Caller, Role
-from cortex_plane.core.errors import CortexError, Unavailable
+from cortex_plane.core.errors import CortexError, InvalidInput, NotFound, Unavailable
 from cortex_plane.core.jobs import Job, JobId
 from cortex_plane.core.order import Place
 from cortex_plane.operations.cancel_job import cancel_job
@@ -127,7 +127,10 @@ async def fork_job(
     job = await job_in(plane, caller, job_id)
 
     async def work(ids: NewId) -> Job:
-        forked = await plane.checkpoints.fork(job.id, body.from_step, created_by=caller.name, ids=ids)
+        try:
+            forked = await plane.checkpoints.fork(job.id, body.from_step, created_by=caller.name, ids=ids)
+        except InvalidInput as error:  # Nothing is wrong with the request: there is no such step, or nothing recorded at all.
+            raise NotFound(str(error)) from None
         return await job_in(plane, caller, forked.id)
 
     return await created(request, caller, idempotency_key, Job, work, location="/api/v1/jobs/{id}")

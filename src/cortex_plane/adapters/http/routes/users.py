@@ -14,7 +14,7 @@ from cortex_plane.adapters.http.once import IdempotencyKey, created
 from cortex_plane.adapters.http.pages import Cursor, Limit, Page, cursor_for, name_in
 from cortex_plane.adapters.http.routes.keys import RoleName
 from cortex_plane.core.access import LONGEST_PASSWORD, SHORTEST_PASSWORD, Account, Caller, Role, RoleMissing
-from cortex_plane.core.people import NAME, NAME_LIMIT, User, checked_email, checked_name
+from cortex_plane.core.people import EMAIL, NAME, NAME_LIMIT, User, checked_email, checked_name
 from cortex_plane.operations.add_account import add_account
 from cortex_plane.operations.switch_user import disable_user, enable_user
 from cortex_plane.ports.clock import NewId
@@ -25,7 +25,7 @@ Admin = Annotated[Caller, require(Role.ADMIN)]
 AdminOfAll = Annotated[Caller, require(Role.ADMIN, everywhere=True)]
 # For readers of the schema; people are told in words.
 PersonName = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": f"^{NAME.pattern}$"})]
-EmailAddress = Annotated[str, Field(max_length=200, json_schema_extra={"pattern": "^[a-z]{1,50}@[a-z]{1,50}[.][a-z]{2,9}$"})]
+EmailAddress = Annotated[str, Field(max_length=200, json_schema_extra={"pattern": f"^{EMAIL.pattern}$"})]
 
 
 class NewUser(Input):
