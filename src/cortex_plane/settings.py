@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, fields
 from math import isfinite
 from pathlib import Path
 from typing import Any, get_type_hints
+from urllib.parse import urlsplit
 
 from cortex_plane.core.errors import InvalidInput, did_you_mean
+from cortex_plane.core.redaction import worth_hiding
 
 PREFIX = "CORTEX_"
 FILE = "cortex.toml"
@@ -38,6 +40,15 @@ class Settings:
     metrics_token: str = field(default="", repr=False)
     log_level: str = "info"
     log_json: bool = False
+
+    def secrets(self) -> tuple[str, ...]:
+        """The values of settings that are not shown, and the password in the address of the database."""
+        hidden = [str(getattr(self, each.name)) for each in fields(self) if not each.repr]
+        try:
+            hidden.append(urlsplit(self.database_url).password or "")
+        except ValueError:
+            pass  # Whoever opens it says what is wrong with it.
+        return worth_hiding(hidden)
 
 
 DESCRIPTIONS = {

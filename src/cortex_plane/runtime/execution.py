@@ -26,6 +26,7 @@ from cortex_plane.runtime.durable.suspending import AwaitApproval, AwaitChild, R
 from cortex_plane.runtime.failures import TimedOut, failed
 from cortex_plane.runtime.lending import Lent
 from cortex_plane.runtime.metrics import count, histogram
+from cortex_plane.runtime.run_log import current_run
 
 log = structlog.get_logger()
 
@@ -70,6 +71,7 @@ class Execution:
 
     async def run(self) -> Outcome | None:
         """How it ended; None when the run was superseded and its result is dropped."""
+        current_run.set(self.claimed)
         outcome = await self._outcome()
         if isinstance(outcome, Failed | Done) and outcome.run is None and self.context.details is not None:
             outcome = replace(outcome, run=self.context.details)
