@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
 
-.PHONY: help setup demo test check format bench bench-scale conformance chaos-approvals dev docs deploy-check lock clean
+.PHONY: help setup demo test check format bench bench-scale conformance chaos-approvals schemathesis dev docs deploy-check lock clean
 
 help:
 	@echo "make demo         kill a worker in the middle of a job and watch the job finish"
@@ -18,6 +18,7 @@ help:
 	@echo "make bench-scale  the same drain with a million finished jobs in the tables"
 	@echo "make conformance  kill Cortex Plane, DBOS and LangGraph at every write, and look at what holds"
 	@echo "make chaos-approvals  64 decisions at once, through all doors, a thousand times on each store"
+	@echo "make schemathesis try the API by its own description for a long time, on both stores"
 	@echo "make dev          serve the dashboard, with a worker on examples/release.py"
 	@echo "make docs         build the documentation into build/docs/site"
 	@echo "make deploy-check check the files in deploy/ against the published schemas"
@@ -69,6 +70,9 @@ conformance: setup $(BENCH_READY)
 
 chaos-approvals: setup
 	@APPROVAL_ROUNDS=1000 $(BIN)/python -m pytest -q -n 2 tests/doors/test_crowd.py
+
+schemathesis: setup
+	@SCHEMATHESIS_EXAMPLES=100 $(BIN)/python -m pytest -n 2 tests/http/test_schemathesis.py
 
 dev: setup
 	@$(BIN)/cortex dev examples/release.py

@@ -15,6 +15,7 @@ from cortex_plane.handles import JobHandle
 from cortex_plane.operations.check_budgets import check_budgets
 from cortex_plane.operations.find_job import find_job
 from cortex_plane.operations.submit_jobs import Submission, checked
+from cortex_plane.ports.clock import NewId
 from cortex_plane.ports.store import Store
 from cortex_plane.runtime.durable.forking import forked
 from cortex_plane.runtime.durable.loading import Blob, blob_digests, check_blobs, checked_blob, journal_from
@@ -66,14 +67,16 @@ class CheckpointsOfPlane:
             if stored.job_type in self._plane.agents:
                 yield await _found(store, stored, self._plane)
 
-    async def fork(self, id_or_prefix: str, from_step: str, *, created_by: str | None = None) -> JobHandle[Any]:
+    async def fork(
+        self, id_or_prefix: str, from_step: str, *, created_by: str | None = None, ids: NewId | None = None
+    ) -> JobHandle[Any]:
         """A new job with the same payload that takes the results of all steps before `from_step` from this one."""
         plane, opened = self._plane, await self._plane._open_here()
-        store = opened.store
+        store, new_id = opened.store, ids or self._plane._ids
         job = await find_job(store, id_or_prefix)
         blob = checked_blob(await _stored(store, job.id))
         blobs = await _blobs(store, job.id, blob)
-        checkpoint_id = plane._ids()
+        checkpoint_id = new_id()
         document = forked(blob, blobs, from_step, checkpoint_id)
         asked = Submission(
             job.job_type,
@@ -85,7 +88,7 @@ class CheckpointsOfPlane:
             max_retries=job.max_retries,
             created_by=created_by,
         )
-        checked_job = await checked(opened.directory, plane._ids, asked, plane.settings.payload_limit_bytes)
+        checked_job = await checked(opened.directory, new_id, asked, plane.settings.payload_limit_bytes)
         new = replace(checked_job, tenant_id=job.tenant_id, checkpoint=BornWith(checkpoint_id, document, job.id))
         await check_budgets(store, opened.directory, [new])
         (job_id,) = await store.jobs.submit([new])

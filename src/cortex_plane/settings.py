@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, fields
 from math import isfinite
 from pathlib import Path
 from typing import Any, get_type_hints
+from urllib.parse import urlsplit
 
 from cortex_plane.core.errors import InvalidInput, did_you_mean
+from cortex_plane.core.redaction import worth_hiding
 
 PREFIX = "CORTEX_"
 FILE = "cortex.toml"
@@ -54,6 +56,7 @@ class Settings:
     http_hosts: str = ""
     http_secure: bool = False
     http_body_limit_bytes: int = 4 * 1024 * 1024
+    metrics_token: str = field(default="", repr=False)
     log_level: str = "info"
     log_json: bool = False
     public_url: str = "http://localhost:8080"
@@ -67,6 +70,15 @@ class Settings:
     slack_signing_secret: str = _secret()
     slack_url: str = SLACK_URL
     smtp_url: str = _secret()
+
+    def secrets(self) -> tuple[str, ...]:
+        """The values of settings that are not shown, and the password in the address of the database."""
+        hidden = [str(getattr(self, each.name)) for each in fields(self) if not each.repr]
+        try:
+            hidden.append(urlsplit(self.database_url).password or "")
+        except ValueError:
+            pass  # Whoever opens it says what is wrong with it.
+        return worth_hiding(hidden)
 
 
 SECRETS = frozenset(setting.name for setting in fields(Settings) if setting.metadata.get("secret"))
@@ -94,6 +106,7 @@ DESCRIPTIONS = {
     "http_hosts": "The names under which the API is reached, with commas between; * is any",
     "http_secure": "It is reached by HTTPS: cookies are sent over nothing else",
     "http_body_limit_bytes": "The largest body of a request",
+    "metrics_token": "Who may read /metrics from elsewhere: whoever sends it as bearer token",
     "log_level": "debug, info, warning or error",
     "log_json": "One JSON object for each line of the log",
     "public_url": "Where approvers reach the pages of this plane: messages lead there",

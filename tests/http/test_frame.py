@@ -10,7 +10,6 @@ import structlog
 from httpx import ASGITransport, AsyncClient
 
 from cortex_plane.adapters.http.app import create_app
-from cortex_plane.core.errors import Unavailable
 from tests.http.conftest import Api
 
 pytestmark = pytest.mark.anyio
@@ -138,19 +137,3 @@ async def test_the_description_names_every_error_and_who_may(api: Api) -> None:
     assert "idempotency-key-reused" in submit["responses"]["422"]["description"]
     assert document["components"]["schemas"]["SubmitJob"]["examples"]
     assert "security" not in document["paths"]["/healthz"]["get"]
-
-
-async def test_a_server_is_ready_when_its_database_is(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    stranger = await api.stranger()
-    good = await stranger.get(f"{ROOT}/readyz")
-
-    async def away() -> None:
-        raise Unavailable("postgresql://ada:hunter2@db is away")
-
-    monkeypatch.setattr((await api.plane.store).schema, "status", away)
-    bad = await stranger.get(f"{ROOT}/readyz")
-
-    assert (await stranger.get(f"{ROOT}/healthz")).json() == {"status": "ok"}
-    assert (good.status_code, good.json()["checks"]) == (200, {"database": "ok"})
-    assert (bad.status_code, bad.json()["ready"]) == (503, False)
-    assert "hunter2" not in bad.text

@@ -224,3 +224,55 @@ async def test_many_are_cancelled_and_retried_and_what_cannot_be_is_told(api: Ap
     assert [(one["id"], one["problem"]["type"]) for one in outcome["refused"]] == [(ids[1], "/problems/already-finished")]
     assert len(retried["done"]) == 2
     assert retried["refused"] == []
+
+
+async def test_of_two_clients_that_saw_the_same_job_one_changes_it(api: Api, admin: AsyncClient) -> None:
+    await api.submit()
+    job_id = await api.submit()
+    other = await api.client("operator")
+    seen = {"If-Match": (await admin.get(f"/jobs/{job_id}")).headers["etag"]}
+
+    answers = await asyncio.gather(
+        admin.post(f"/jobs/{job_id}/move", json={"place": "front"}, headers=seen),
+        other.put(f"/jobs/{job_id}/priority", json={"priority": 3}, headers=seen),
+    )
+    now = {"If-Match": (await admin.get(f"/jobs/{job_id}")).headers["etag"]}
+    ends = await asyncio.gather(*(client.post(f"/jobs/{job_id}/cancel", headers=now) for client in (admin, other)))
+    last = {"If-Match": (await admin.get(f"/jobs/{job_id}")).headers["etag"]}
+    retries = await asyncio.gather(*(client.post(f"/jobs/{job_id}/retry", headers=last) for client in (admin, other)))
+
+    assert sorted(answer.status_code for answer in answers) == [200, 412]
+    assert sorted(answer.status_code for answer in ends) == [200, 412]
+    assert min(answer.status_code for answer in retries) == 201
+    assert max(answer.status_code for answer in retries) in (409, 412)
+    assert now != seen
+    assert (await admin.get(f"/jobs/{job_id}")).headers["etag"] == '"3r"'
+
+
+@pytest.mark.parametrize(
+    ("place", "anchored", "order"),
+    [("front", False, "cdab"), ("back", False, "abcd"), ("before", True, "cdab"), ("after", True, "acdb")],
+)
+async def test_many_are_moved_and_then_stand_in_the_order_of_the_request(
+    api: Api, admin: AsyncClient, place: str, anchored: bool, order: str
+) -> None:
+    made = {letter: await api.submit(word=letter) for letter in "abcd"}
+    body = {"ids": [made["c"], made["d"]], "place": place, **({"anchor": made["a"]} if anchored else {})}
+
+    outcome = (await admin.post("/bulk/jobs/move", json=body)).json()
+
+    assert outcome == {"done": [made["c"], made["d"]], "refused": []}
+    positions = {letter: (await api.plane.get(job_id)).position for letter, job_id in made.items()}
+    assert "".join(sorted(made, key=lambda letter: positions[letter])) == order
+
+
+async def test_of_many_what_cannot_be_moved_is_told_and_the_others_close_ranks(api: Api, admin: AsyncClient) -> None:
+    made = [await api.submit() for _ in range(4)]
+    await api.plane.cancel(made[2])
+
+    outcome = (await admin.post("/bulk/jobs/move", json={"ids": [made[3], made[2], made[1]], "place": "front"})).json()
+
+    assert outcome["done"] == [made[3], made[1]]
+    assert [(one["id"], one["problem"]["type"]) for one in outcome["refused"]] == [(made[2], "/problems/not-waiting")]
+    positions = [(await api.plane.get(made[place])).position for place in (3, 1, 0)]
+    assert positions == sorted(positions)

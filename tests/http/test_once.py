@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from httpx import AsyncClient
 
+from cortex_plane import Context
 from cortex_plane.core.errors import Unavailable
 from cortex_plane.core.http_requests import UNDER_WAY_SECONDS, derived_id
 from tests.contract.support import raw_client
@@ -100,6 +101,83 @@ async def test_a_request_whose_outcome_nobody_knows_is_still_done_once(
 
     assert (lost.status_code, again.status_code) == (503, 201)
     assert await listed(admin) == 1
+
+
+CREATING: dict[str, tuple[str, dict[str, Any], str]] = {
+    "group": ("/groups", {"members": [{"agent": "echo"}, {"agent": "echo"}], "callback": {"agent": "echo"}}, "job_group"),
+    "webhook": ("/webhooks", {"url": "https://example.com/hook"}, "webhook_endpoint"),
+    "tenant": ("/tenants", {"name": "acme"}, "tenant"),
+    "key": ("/keys", {"name": "import", "roles": ["viewer"]}, "api_key"),
+    "user": ("/users", {"name": "ada"}, "user_account"),
+    "group of people": ("/user-groups", {"name": "all"}, "user_group"),
+    "rule": ("/retention", {"keep_seconds": 60}, "retention_rule"),
+}
+
+
+@pytest.mark.parametrize("what", CREATING)
+async def test_what_was_made_before_the_server_died_is_not_made_twice(api: Api, what: str) -> None:
+    path, body, table = CREATING[what]
+    root = await api.client("admin", tenant=None)
+    first = await root.post(path, json=body, headers=KEY)
+    assert first.status_code == 201, first.text
+    made, audited, jobs = await _rows(api, table), await _rows(api, "audit_log"), await _rows(api, "job")
+    await _unanswer(api)
+    await api.plane.clock.advance(seconds=UNDER_WAY_SECONDS + 1)
+
+    again = await root.post(path, json=body, headers=KEY)
+
+    assert again.status_code == 201, again.text
+    assert again.json()["id"] == first.json()["id"]
+    assert await _rows(api, table) == made
+    assert await _rows(api, "job") == jobs
+    assert await _rows(api, "audit_log") == audited + (what == "key")
+
+
+async def test_a_key_whose_secret_nobody_was_shown_has_a_new_one(api: Api) -> None:
+    root = await api.client("admin", tenant=None)
+    first = await root.post("/keys", json={"name": "import", "roles": ["viewer"]}, headers=KEY)
+    await _unanswer(api)
+    await api.plane.clock.advance(seconds=UNDER_WAY_SECONDS + 1)
+    again = await root.post("/keys", json={"name": "import", "roles": ["viewer"]}, headers=KEY)
+
+    assert again.json()["secret"] not in (None, first.json()["secret"])
+    assert await api.plane.access.by_key(again.json()["secret"]) is not None
+    assert await api.plane.access.by_key(first.json()["secret"]) is None
+
+
+async def test_a_job_is_forked_and_retried_once_however_often_the_server_dies(api: Api) -> None:
+    @api.plane.agent("steps")
+    async def steps(ctx: Context) -> str:
+        return str(await ctx.step("one", "a".upper)) + str(await ctx.step("two", "b".upper))
+
+    root = await api.client("admin", tenant=None)
+    job_id = await api.submit("steps")
+    await api.plane.work()
+
+    for path, body in ((f"/jobs/{job_id}/fork", {"from_step": "two"}), (f"/jobs/{job_id}/retry", None)):
+        key = {"Idempotency-Key": path[-5:]}
+        first = await root.post(path, json=body, headers=key)
+        await api.plane.work()
+        await _unanswer(api)
+        await api.plane.clock.advance(seconds=UNDER_WAY_SECONDS + 1)
+        again = await root.post(path, json=body, headers=key)
+
+        assert (first.status_code, again.status_code) == (201, 201), again.text
+        assert again.json()["id"] == first.json()["id"]
+    assert await listed(root) == 3
+
+
+async def test_a_key_of_a_job_that_another_has_taken_since_is_not_taken_back(api: Api, admin: AsyncClient) -> None:
+    asked = {"agent": "echo", "job_key": "nightly"}
+    await admin.post("/jobs", json=asked, headers=KEY)
+    newer = (await admin.post("/jobs", json=asked)).json()["id"]
+    await _unanswer(api)
+    await api.plane.clock.advance(seconds=UNDER_WAY_SECONDS + 1)
+
+    again = await admin.post("/jobs", json=asked, headers=KEY)
+
+    assert again.json()["status"] == "CANCELLED"
+    assert (await api.plane.get(newer)).status == "PENDING"
 
 
 async def test_an_answer_is_kept_for_a_day(api: Api, admin: AsyncClient) -> None:

@@ -65,6 +65,8 @@ async def every_call(api: Api) -> list[Call]:
         "endpoint_id": endpoint.id,
         "key_id": key.id,
         "reservation_id": job_id,
+        "rule_id": job_id,
+        "user": "nobody",
         "name": "nightly",
         "scope": "agent",
         "code": "not-found",
@@ -100,6 +102,7 @@ async def test_a_stranger_is_refused_everywhere_but_at_the_open_doors(api: Api) 
     assert {path for path in open_doors if not path.startswith(("/docs", "/problems"))} == {
         "/healthz",
         "/readyz",
+        "/metrics",
         "/openapi.json",
         "/api/v1/session",
         "/api/approvals/approve",

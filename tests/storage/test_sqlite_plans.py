@@ -185,7 +185,13 @@ THREAD = "018a0000-0000-7000-8000-000000000003"
 WRITES: dict[str, Callable[[Large], dict[str, Any]]] = {
     "queue/claim": lambda large: claim_values(large.facts, "sqlite"),
     "runs/finish": lambda large: {"actor": "test", "batch": finish_batch(large)},
-    "jobs/cancel": lambda large: {"id": large.facts["running"][3].job_id, "cause": "cancel", "actor": None, "note": None},
+    "jobs/cancel": lambda large: {
+        "id": large.facts["running"][3].job_id,
+        "cause": "cancel",
+        "actor": None,
+        "note": None,
+        "revision": None,
+    },
     "queue/promote_due": lambda large: {"limit": 100},
     "checkpoints/save_batch": lambda large: {
         "documents": b"{}",

@@ -49,6 +49,15 @@ class AmbiguousJob(InvalidInput):
         )
 
 
+class RunNotFound(NotFound):
+    """Runs that have ended are kept with their job, and found by it only."""
+
+    def __init__(self, run_id: str, *, of_a_job: bool) -> None:
+        rest = " of this job." if of_a_job else " that has not ended. To find one that has, name its job too: ?job=ID"
+        super().__init__(f"There is no run {run_id}{rest}")
+        self.run_id = run_id
+
+
 class UnknownAgent(NotFound):
     def __init__(self, job_type: str, known: Iterable[str]) -> None:
         known = sorted(known)
@@ -92,6 +101,14 @@ class NotWaiting(Conflict):
     def __init__(self, job_id: str, status: str) -> None:
         super().__init__(f"Job {job_id} is {status}; only a job that waits (PENDING or RETRY) can be moved.")
         self.job_id, self.status = job_id, status
+
+
+class RevisionChanged(Conflict):
+    """Whoever asks for a change has seen the job as it was before."""
+
+    def __init__(self, job_id: str, revision: int) -> None:
+        super().__init__(f'Job {job_id} has changed meanwhile: it is at revision "{revision}". Look at it again, then decide.')
+        self.job_id, self.revision = job_id, revision
 
 
 class QueueBusy(Conflict):

@@ -11,6 +11,8 @@ from cortex_plane.core.jobs import Claimed, JobId, RunId, WorkerId
 from cortex_plane.core.retry import RetryPolicy
 from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
 
+POISONED = "POISONED"
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -201,9 +203,13 @@ def _give_up(claimed: Claimed, failed: Failed, cause: str, note: dict[str, Any] 
     return _change(claimed, JobStatus.FAILED, cause, error=failed.error, error_message=failed.message, note=note)
 
 
+def is_poisoned(transition: Transition) -> bool:
+    return transition.error is not None and transition.error.get("type") == POISONED
+
+
 def _poisoned(claimed: Claimed, crashes: int) -> Transition:
-    message = f"POISONED: {crashes} workers died while they ran this job. Find out why before you retry it."
-    error = {"type": "POISONED", "message": message}
+    message = f"{POISONED}: {crashes} workers died while they ran this job. Find out why before you retry it."
+    error = {"type": POISONED, "message": message}
     return _change(claimed, JobStatus.FAILED, "rescue", error=error, error_message=message, crash_count=crashes)
 
 

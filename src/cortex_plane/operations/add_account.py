@@ -27,9 +27,11 @@ async def add_account(
     if email is not None:
         _check_email(email)
     entry = AuditEntry("USER_ADDED", "user_account", user_id, actor, details={"name": name})
-    if not await store.accounts.add(user_id, name, display_name, email, entry):
+    await store.accounts.add(user_id, name, display_name, email, entry)
+    account = await find_account(store, name)
+    if account.id != user_id:
         raise AccountExists(name)
-    return await find_account(store, name)
+    return account
 
 
 async def find_account(store: Store, name: str) -> Account:

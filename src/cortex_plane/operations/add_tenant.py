@@ -13,9 +13,8 @@ from cortex_plane.ports.store import Store
 async def add_tenant(store: Store, new_id: NewId, name: str, *, actor: str | None = None, reason: str | None = None) -> TenantId:
     checked_readable_name(name)
     tenant_id = TenantId(new_id())
-    await store.tenants.add(tenant_id, name)
+    entry = AuditEntry("TENANT_ADDED", "tenant", tenant_id, actor, reason, tenant_id=tenant_id, details={"name": name})
+    await store.tenants.add(tenant_id, name, entry)
     if await store.tenants.find(name) != tenant_id:  # It was there, or somebody else was faster.
         raise TenantExists(name)
-    entry = AuditEntry("TENANT_ADDED", "tenant", tenant_id, actor, reason, tenant_id=tenant_id, details={"name": name})
-    await store.audit.record([entry])
     return tenant_id

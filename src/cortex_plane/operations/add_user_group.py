@@ -12,6 +12,8 @@ from cortex_plane.ports.store import Store
 async def add_user_group(store: Store, new_id: NewId, tenant_id: TenantId, name: str, *, actor: str | None = None) -> UserGroup:
     group = UserGroup(UserGroupId(new_id()), tenant_id, checked_name(name))
     entry = AuditEntry("USER_GROUP_ADDED", "user_group", group.id, actor, tenant_id=tenant_id, details={"name": name})
-    if not await store.people.add_group(group, entry):
+    await store.people.add_group(group, entry)
+    found = await store.people.find_group(tenant_id, name)
+    if found is None or found.id != group.id:
         raise UserGroupExists(name)
-    return group
+    return found

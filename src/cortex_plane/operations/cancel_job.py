@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from cortex_plane.core.errors import AlreadyFinished, Denied, JobNotFound
+from cortex_plane.core.errors import AlreadyFinished, Denied, JobNotFound, RevisionChanged
 from cortex_plane.core.jobs import INTERNAL_QUEUE, Job, JobId
 from cortex_plane.ports.store import Store
 
 
-async def cancel_job(store: Store, job_id: JobId, *, actor: str | None = None, reason: str | None = None) -> None:
+async def cancel_job(
+    store: Store, job_id: JobId, *, actor: str | None = None, reason: str | None = None, revision: int | None = None
+) -> None:
+    """With a revision, only while the job is at it."""
     job = await store.jobs.get(job_id)
     if job is None:
         raise JobNotFound(job_id)
     _refuse_the_planes_own(job)
-    if await store.jobs.cancel(job_id, actor, reason):
+    if await store.jobs.cancel(job_id, actor, reason, revision):
         return
-    status = await store.jobs.status(job_id)
-    if status is None:
+    now = await store.jobs.get(job_id)
+    if now is None:
         raise JobNotFound(job_id)
-    raise AlreadyFinished(job_id, status[0])
+    if revision is not None and now.revision != revision:
+        raise RevisionChanged(job_id, now.revision)
+    raise AlreadyFinished(job_id, now.status)
 
 
 def _refuse_the_planes_own(job: Job) -> None:

@@ -35,9 +35,11 @@ async def add_rule(
         tenant=tenant,
         created_by=actor,
     )
-    if not await store.retention.add(rule, _entry("RETENTION_RULE_ADDED", rule, actor, reason)):
-        raise RuleExists
-    return rule
+    added = await store.retention.add(rule, _entry("RETENTION_RULE_ADDED", rule, actor, reason))
+    found = next((one for one in await store.retention.list() if one.id == rule.id), None)
+    if found is None:
+        raise RuleExists if not added else RuleNotFound(rule.id)
+    return found
 
 
 async def remove_rule(store: Store, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> RetentionRule:

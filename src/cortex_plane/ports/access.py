@@ -12,7 +12,8 @@ from cortex_plane.core.people import UserId
 
 
 class ApiKeys(Protocol):
-    async def add(self, key: NewApiKey, entry: AuditEntry) -> None: ...
+    async def add(self, key: NewApiKey, entry: AuditEntry) -> None:
+        """The same id a second time is the same key with a new secret: nobody has been shown the first."""
 
     async def credential(self, digest: str) -> Credential | None:
         """Whose key it is; None when it is unknown, revoked or expired, or its user is disabled. Its use is noted, to the

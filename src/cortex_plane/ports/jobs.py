@@ -22,8 +22,8 @@ class Jobs(Protocol):
     async def find(self, prefix: str) -> list[JobId]:
         """At most five ids that begin with the prefix."""
 
-    async def cancel(self, job_id: JobId, actor: str | None, reason: str | None) -> bool:
-        """False when the job is unknown or has ended."""
+    async def cancel(self, job_id: JobId, actor: str | None, reason: str | None, revision: int | None = None) -> bool:
+        """False when the job is unknown or has ended, or is not at the revision that is given."""
 
     async def cancel_children(self, parent_id: JobId, actor: str | None, reason: str | None) -> int:
         """Those that are to end with their parent and have not ended; returns how many."""

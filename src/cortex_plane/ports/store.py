@@ -11,10 +11,8 @@ from cortex_plane.core.budgets import Budget, CostTotal
 from cortex_plane.core.checkpoints import Checkpoint, StoredCheckpoint
 from cortex_plane.core.controls import Control, Scope
 from cortex_plane.core.events import JobEvent, NewEvent
-from cortex_plane.core.jobs import Claimed, JobId, NewJob, RunId, TenantId, WorkerId
-from cortex_plane.core.order import Place
+from cortex_plane.core.jobs import Claimed, JobId, RunId, TenantId, WorkerId
 from cortex_plane.core.outcomes import BrokenJob, LostRun, Transition
-from cortex_plane.core.reservations import Reservation, ReservationId
 from cortex_plane.core.retention import Condemned, LookedAt, RetentionRule, RuleId
 from cortex_plane.core.tenants import Tenant
 from cortex_plane.core.webhooks import DeadLetter, Endpoint, EndpointId, NewEndpoint, Target
@@ -23,12 +21,16 @@ from cortex_plane.core.workers import NewWorker, WorkerRecord
 from cortex_plane.ports.access import Accounts, ApiKeys, HttpState, SignIns
 from cortex_plane.ports.approvals import Approvals
 from cortex_plane.ports.audit import Audit, AuditSeals
+from cortex_plane.ports.gauges import Gauges
 from cortex_plane.ports.grants import Billing, Grants, Requests
 from cortex_plane.ports.graphs import GraphCheckpoints
 from cortex_plane.ports.groups import Groups, Templates
 from cortex_plane.ports.job_search import JobSearch
 from cortex_plane.ports.jobs import Jobs
+from cortex_plane.ports.order import Order
 from cortex_plane.ports.people import People
+from cortex_plane.ports.reservations import Reservations
+from cortex_plane.ports.runs import Runs
 from cortex_plane.ports.schedules import Schedules, Slots
 from cortex_plane.ports.schema import Schema
 from cortex_plane.ports.signals import Signals
@@ -97,30 +99,6 @@ class Events(Protocol):
         """Those with a higher number, in order."""
 
 
-class Order(Protocol):
-    async def move(self, job_id: JobId, place: Place, anchor: JobId | None, entry: AuditEntry) -> None:
-        """Within its queue, taking the priority of its new neighbour. Raises NotWaiting, JobNotFound or InvalidInput."""
-
-    async def set_priority(self, job_id: JobId, priority: int, entry: AuditEntry) -> None: ...
-
-
-class Reservations(Protocol):
-    async def reserve(self, reservation_id: ReservationId, job: NewJob, by: str, ttl_seconds: float) -> None:
-        """Holds the job's queue for it and submits it, or raises QueueBusy and does neither."""
-
-    async def renew(self, reservation_id: ReservationId, by: str, ttl_seconds: float) -> bool: ...
-
-    async def get(self, reservation_id: ReservationId) -> Reservation | None: ...
-
-    async def list(self) -> list[Reservation]:
-        """Those in force."""
-
-    async def release(self, reservation_id: ReservationId, entry: AuditEntry) -> bool: ...
-
-    async def expire(self) -> int:
-        """Ends those whose holder fell silent while their job still waited, and cancels those jobs."""
-
-
 class Workers(Protocol):
     async def register(self, worker: NewWorker) -> None: ...
 
@@ -152,7 +130,8 @@ class Agents(Protocol):
 class Tenants(Protocol):
     async def find(self, name: str) -> TenantId | None: ...
 
-    async def add(self, tenant_id: TenantId, name: str) -> None: ...
+    async def add(self, tenant_id: TenantId, name: str, entry: AuditEntry | None = None) -> None:
+        """A name that is taken is left alone, and nothing is recorded."""
 
     async def list(self) -> list[Tenant]:
         """By name."""
@@ -175,7 +154,8 @@ class Controls(Protocol):
 class Webhooks(Protocol):
     """Endpoints. What they are told is written by the database, in the transaction that ends a job."""
 
-    async def add(self, endpoint: NewEndpoint, entry: AuditEntry) -> None: ...
+    async def add(self, endpoint: NewEndpoint, entry: AuditEntry) -> None:
+        """The same id a second time is the same endpoint with a new secret: nobody has been shown the first."""
 
     async def target(self, endpoint_id: EndpointId) -> Target | None:
         """Where and how to deliver; the only way to an endpoint's secret."""
@@ -274,9 +254,13 @@ class Store(Protocol):
     @property
     def http(self) -> HttpState: ...
     @property
+    def runs(self) -> Runs: ...
+    @property
     def job_search(self) -> JobSearch: ...
     @property
     def stats(self) -> Stats: ...
+    @property
+    def gauges(self) -> Gauges: ...
     @property
     def grants(self) -> Grants: ...
     @property

@@ -11,11 +11,14 @@ from cortex_plane.runtime.pruner import Pruner
 from cortex_plane.runtime.reconciler import Reconciler
 from cortex_plane.runtime.reporter import Reporter
 from cortex_plane.runtime.rescuer import Rescuer
+from cortex_plane.runtime.run_figures import RunFigures
 from cortex_plane.runtime.sealer import Sealer
 from cortex_plane.runtime.timers import BATCH, Timers
 
 
-def duties_of(store: Store, clock: Clock, new_id: NewId, lender: Lender, rescuer: Rescuer, reporter: Reporter) -> list[Duty]:
+def duties_of(
+    store: Store, clock: Clock, new_id: NewId, lender: Lender, rescuer: Rescuer, reporter: Reporter, figures: RunFigures
+) -> list[Duty]:
     return [
         Duty("timers", Timers(store).once, clock),
         Duty("deadlines", Deadlines(store).once, clock),
@@ -24,6 +27,7 @@ def duties_of(store: Store, clock: Clock, new_id: NewId, lender: Lender, rescuer
         Duty("pruner", Pruner(store).once, clock),
         Duty("reconciler", Reconciler(store, lender.directory, new_id).once, clock),
         Duty("reporter", reporter.once, clock),
+        Duty("counter", figures.once, clock),
     ]
 
 

@@ -27,12 +27,19 @@ class Duty:
     once: Callable[[], Awaitable[float]]
     clock: Clock
     last_ok_at: float | None = None
+    began_at: float | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
         self._wake.set()
 
+    def seconds_since_good(self) -> float:
+        """Since it last went well, or since it began if it never did; 0 before that."""
+        last = self.last_ok_at if self.last_ok_at is not None else self.began_at
+        return 0.0 if last is None else self.clock.elapsed() - last
+
     async def run_for_ever(self) -> None:
+        self.began_at = self.clock.elapsed()
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:

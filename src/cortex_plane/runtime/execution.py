@@ -25,7 +25,8 @@ from cortex_plane.runtime.durable.resuming import resume
 from cortex_plane.runtime.durable.suspending import AwaitApproval, AwaitChild, RunStopped, SleepUntil, Suspension
 from cortex_plane.runtime.failures import TimedOut, failed
 from cortex_plane.runtime.lending import Lent
-from cortex_plane.runtime.metrics import count
+from cortex_plane.runtime.metrics import count, histogram
+from cortex_plane.runtime.run_log import current_run
 
 log = structlog.get_logger()
 
@@ -70,11 +71,13 @@ class Execution:
 
     async def run(self) -> Outcome | None:
         """How it ended; None when the run was superseded and its result is dropped."""
+        current_run.set(self.claimed)
         outcome = await self._outcome()
         if isinstance(outcome, Failed | Done) and outcome.run is None and self.context.details is not None:
             outcome = replace(outcome, run=self.context.details)
         self._returned = True
         if (recorder := self.context.recorder) is not None and recorder.largest_bytes:
+            histogram("checkpoint_bytes", agent=self.claimed.job_type).observe(recorder.largest_bytes)
             log.debug("checkpoints_written", job_id=self.claimed.job_id, largest_bytes=recorder.largest_bytes)
         match self._ending:
             case "superseded":

@@ -22,6 +22,7 @@ from cortex_plane.core.outcomes import Transition
 from cortex_plane.operations.finish_runs import finish_runs
 from cortex_plane.ports.clock import Clock
 from cortex_plane.ports.store import Store
+from cortex_plane.runtime.metrics import count
 
 log = structlog.get_logger()
 
@@ -135,7 +136,10 @@ class Outbox:
                 _answer_transition(batch[run_id], answer)
 
     async def _finish(self, transitions: Sequence[Transition]) -> set[RunId]:
-        return await finish_runs(self._store, transitions, self._actor)
+        applied = await finish_runs(self._store, transitions, self._actor)
+        if len(applied) < len(transitions):
+            count("stale_writes", len(transitions) - len(applied))
+        return applied
 
     async def _deliver(self, letters: Sequence[Letter], write: Callable[[Sequence[Letter]], Awaitable[set[RunId]]]) -> Answers:
         """Where a batch cannot be written because of what is in it, halves it until the bad element stands alone."""

@@ -36,6 +36,7 @@ from cortex_plane.runtime.pace import Pace
 from cortex_plane.runtime.probation import Probation
 from cortex_plane.runtime.reporter import Reporter
 from cortex_plane.runtime.rescuer import Rescuer
+from cortex_plane.runtime.run_figures import RunFigures
 from cortex_plane.runtime.waiting import wait_at_most
 
 log = structlog.get_logger()
@@ -71,6 +72,7 @@ class Worker:
     ) -> None:
         self._lender = lender
         self._reporter = Reporter(store, clock)
+        self._figures = RunFigures(store)
         self._store, self._agents, self._options = store, agents, options
         self._clock, self._new_id, self._random = clock, new_id, random
         self._queues = (*options.queues, INTERNAL_QUEUE)
@@ -176,7 +178,7 @@ class Worker:
         rescuer = Rescuer(
             self._store, self._worker_id, self._options.lease_seconds, lambda: heart.settled, self._new_id, self._random
         )
-        self.duties = duties_of(self._store, self._clock, self._new_id, self._lender, rescuer, self._reporter)
+        self.duties = duties_of(self._store, self._clock, self._new_id, self._lender, rescuer, self._reporter, self._figures)
         yield from ((f"cortex-{duty.name}", duty.run_for_ever()) for duty in self.duties)
         yield "cortex-comparer", self._compare_with_the_database()
 
@@ -202,6 +204,7 @@ class Worker:
             claimed = await self._claim(room) if room > 0 else []
             self._appetite = LARGEST_CLAIM if len(claimed) == room else SMALLEST_CLAIM
             self._backlog.extend(claimed)
+            self._figures.claimed(claimed)
             self._probation.watch(claimed)
             self._fill_slots()
             await asyncio.sleep(0)  # Handlers start before the next claim is put together.
@@ -265,12 +268,14 @@ class Worker:
     async def _see_through(self, execution: Execution) -> None:
         """From the handler's first line to its last. The slot is free only when the outcome is acknowledged."""
         outcome = await execution.run()
-        self._pace.ran(asyncio.get_running_loop().time() - execution.started_at)
+        seconds = asyncio.get_running_loop().time() - execution.started_at
+        self._pace.ran(seconds)
         if outcome is None or self._lease_lost.is_set():
             self._free(execution)
         else:
-            last_words = execution.last_words(outcome)
-            self._outbox.post(self._ended(execution, outcome), partial(self._answered, execution), last_words)
+            last_words, transition = execution.last_words(outcome), self._ended(execution, outcome)
+            self._figures.ended(execution.claimed.job_type, transition, seconds)
+            self._outbox.post(transition, partial(self._answered, execution), last_words)
 
     def _answered(self, execution: Execution, answer: bool | Exception) -> None:
         if not isinstance(answer, Exception):
@@ -348,6 +353,7 @@ class Worker:
         await self._let_handlers_finish()
         await self._interrupt_handlers()
         await self._outbox.drained()
+        self._figures.flush()
         with suppress(Unavailable):
             await self._reporter.once()
         await self._sign_out()

@@ -71,7 +71,7 @@ async def _serve(plane: Plane, worker: DevWorker) -> int:
         def capture_signals(self) -> Iterator[None]:
             yield
 
-    listening = listen(HOST, plane.settings.http_port)
+    listening = listen(HOST, plane.settings.http_port, "--port")
     link = FirstLink(token_bytes(32))
     app = create_dashboard(plane, first_link=link, workshop=worker)
     config = Config(app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=1, lifespan="on")

@@ -7,7 +7,12 @@ import sys
 from typing import Any
 
 from cortex_plane.adapters.cli.style import colours_wanted
+from cortex_plane.core.redaction import redacted, redacted_text
+from cortex_plane.runtime.run_log import add_run
 from cortex_plane.settings import Settings
+
+OF_LOGGING = ("exc_info", "_record", "_from_structlog")
+"""What stands in an event for those who work on it, and is not a part of the line."""
 
 
 def configure_logs(settings: Settings, *, quiet: bool = False) -> None:
@@ -47,12 +52,28 @@ def _common(settings: Settings) -> list[Any]:
     only_time = sys.stderr.isatty() and not settings.log_json
     return [
         structlog.contextvars.merge_contextvars,
+        add_run,
+        _hide_fields(settings.secrets()),
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False) if only_time else structlog.processors.TimeStamper(fmt="iso"),
     ]
 
 
+def _hide_fields(secrets: tuple[str, ...]) -> Any:
+    def hide(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+        kept = {name: event[name] for name in OF_LOGGING if name in event}
+        return {**redacted({name: value for name, value in event.items() if name not in kept}, secrets), **kept}
+
+    return hide
+
+
 def _renderer(settings: Settings) -> Any:
+    """Whatever is in a line when it is done, texts of exceptions too: secrets are not."""
+    render, secrets = _plain_renderer(settings), settings.secrets()
+    return lambda logger, method, event: redacted_text(render(logger, method, event), secrets)
+
+
+def _plain_renderer(settings: Settings) -> Any:
     """Tracebacks are plain: the pretty ones show the values of variables, and among those may be secrets."""
     import structlog
 

@@ -66,7 +66,7 @@ async def _serve(plane: Plane) -> int:
         await plane.close()
         raise Denied(NOBODY_GETS_IN)
     settings = plane.settings
-    listening = listen(settings.http_host, settings.http_port)
+    listening = listen(settings.http_host, settings.http_port, "--host and --port")
     config = Config(
         create_dashboard(plane),
         log_config=None,
@@ -82,7 +82,7 @@ async def _serve(plane: Plane) -> int:
     return 0
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, options: str) -> socket.socket:
     """Before anything is said: a port that is taken is better told in our words."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
@@ -93,7 +93,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise Unavailable(
-            f"{host}:{port} cannot be listened on: {error.strerror or error}. Choose another with --host and --port."
+            f"{host}:{port} cannot be listened on: {error.strerror or error}. Choose another with {options}."
         ) from None
     return listening
 

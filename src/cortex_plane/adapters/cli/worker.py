@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -30,6 +33,9 @@ def worker(
         int | None, Parameter(metavar="N", help="How many jobs to run at a time. Otherwise CORTEX_CONCURRENCY, or 20.")
     ] = None,
     until_idle: Annotated[bool, Parameter(help="End when nothing is ready and nothing runs.")] = False,
+    metrics_port: Annotated[
+        int | None, Parameter(metavar="N", help="Answer for /metrics, /healthz and /readyz there, on CORTEX_HTTP_HOST.")
+    ] = None,
     database_url: DatabaseUrl = None,
 ) -> int:
     """Run the agents of an app until you stop it.
@@ -52,10 +58,10 @@ def worker(
     plane = load_app(app, database_url)
     configure_logs(plane.settings)
     adopt_standard_logging(plane.settings)
-    return run(_run(plane, queue, concurrency, until_idle))
+    return run(_run(plane, queue, concurrency, until_idle, metrics_port))
 
 
-async def _run(plane: Plane, queues: tuple[str, ...], concurrency: int | None, until_idle: bool) -> int:
+async def _run(plane: Plane, queues: tuple[str, ...], concurrency: int | None, until_idle: bool, metrics_port: int | None) -> int:
     from cortex_plane.adapters.cli.stopping import Signals, end_now, something_goes_on
 
     options = plane._worker_options(queues or None, concurrency, "")
@@ -64,7 +70,8 @@ async def _run(plane: Plane, queues: tuple[str, ...], concurrency: int | None, u
     code = 0
     with Signals(lambda: _ask_to_stop(plane)) as signals:
         try:
-            await plane.run_worker(options.queues, concurrency=options.concurrency, until_idle=until_idle)
+            async with _watched(plane, metrics_port):
+                await plane.run_worker(options.queues, concurrency=options.concurrency, until_idle=until_idle)
         except Exception as error:
             code = report(error)
         await plane.close()
@@ -74,6 +81,27 @@ async def _run(plane: Plane, queues: tuple[str, ...], concurrency: int | None, u
     if code == 0:
         _say(plane, "Stopped in order." if signals.heard else "Nothing is ready any more.")
     return code
+
+
+@asynccontextmanager
+async def _watched(plane: Plane, port: int | None) -> AsyncIterator[None]:
+    """Somebody who watches may ask how it goes, while it goes on."""
+    if port is None:
+        yield
+        return
+    from cortex_plane.adapters.cli.serve import listen
+    from cortex_plane.adapters.http.watching import QuietServer, create_watching_app
+
+    host = plane.settings.http_host
+    listening = listen(host, port, "--metrics-port")
+    server = QuietServer(create_watching_app(plane))
+    serving = asyncio.create_task(server.serve(sockets=[listening]), name="cortex-watching")
+    _say(plane, f"  metrics   http://{host}:{listening.getsockname()[1]}/metrics")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
 
 
 def _greeting(plane: Plane, database: str, options: WorkerOptions) -> str:

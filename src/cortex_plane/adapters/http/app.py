@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from functools import partial
 
-import structlog
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from starlette.middleware.gzip import GZipMiddleware
@@ -18,16 +18,15 @@ from cortex_plane.adapters.http.frame import ANY_HOST, Frame, Limits, host_name
 from cortex_plane.adapters.http.hiding import hide_tokens_of_the_server
 from cortex_plane.adapters.http.mounting import mount
 from cortex_plane.adapters.http.openapi import describe
+from cortex_plane.adapters.http.routes import metrics
 from cortex_plane.adapters.http.served import served_by
 from cortex_plane.adapters.http.service_access import service_keys
-from cortex_plane.core.errors import CortexError
 from cortex_plane.plane import Plane
+from cortex_plane.runtime.duty import Duty
 from cortex_plane.settings import Settings
 
-log = structlog.get_logger()
-
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-SWEEP_SECONDS = 600.0
+SWEEP_SECONDS = 120.0
 GZIP_FROM_BYTES = 1_000
 
 
@@ -40,6 +39,8 @@ def create_app(
     app.state.plane, app.state.secure = plane, settings.http_secure
     hide_tokens_of_the_server()
     app.state.service_keys = service_keys(settings)
+    app.state.streams, app.state.figures = 0, metrics.KeptFigures()
+    app.state.duties = [Duty("sweeper", partial(_sweep, plane), plane.clock)]
     handle_errors(app)
     app.include_router(docs.router)
     mount(app)
@@ -59,25 +60,20 @@ def allowed_hosts(settings: Settings) -> set[str]:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    plane: Plane = app.state.plane
-    async with plane:
-        sweeping = asyncio.create_task(_sweep(plane), name="cortex-http-sweep")
+    async with app.state.plane:
+        loops = [asyncio.create_task(duty.run_for_ever(), name=f"cortex-{duty.name}") for duty in app.state.duties]
         try:
             yield
         finally:
-            sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await sweeping
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
 
 
-async def _sweep(plane: Plane) -> None:
+async def _sweep(plane: Plane) -> float:
     """What has expired is of no use to anybody; that it is still there harms nobody either."""
-    while True:
-        try:
-            await (await plane.store).http.sweep()
-        except CortexError as error:
-            log.warning("http.sweep_failed", error=str(error))
-        await asyncio.sleep(SWEEP_SECONDS)
+    await (await plane.store).http.sweep()
+    return SWEEP_SECONDS
 
 
 def _serve_description(app: FastAPI) -> None:

@@ -50,12 +50,6 @@ class BadCursor(errors.InvalidInput):
         )
 
 
-class RevisionChanged(errors.Conflict):
-    def __init__(self, job_id: str, revision: int) -> None:
-        super().__init__(f'Job {job_id} has changed meanwhile: it is at revision "{revision}". Look at it again, then decide.')
-        self.revision = revision
-
-
 class ForeignPage(errors.Denied):
     def __init__(self) -> None:
         super().__init__("This request lacks the X-CSRF-Token of the session. Take it from GET /api/v1/me.")
@@ -70,7 +64,7 @@ MAY_NOT_DECIDE = Kind("may-not-decide", 403, "Not allowed")
 # The first that fits decides, so children come before their families.
 KINDS: dict[type[Exception], Kind] = {
     BadCursor: Kind("bad-cursor", 400, "The cursor is not one of ours"),
-    RevisionChanged: Kind("revision-changed", 412, "It has changed meanwhile"),
+    errors.RevisionChanged: Kind("revision-changed", 412, "It has changed meanwhile"),
     schedules.ScheduleChanged: Kind("revision-changed", 412, "It has changed meanwhile"),
     ForeignPage: Kind("csrf", 403, "The request may come from another page"),
     access.WrongPassword: Kind("wrong-password", 401, "Not signed in"),
@@ -82,6 +76,7 @@ KINDS: dict[type[Exception], Kind] = {
     http_requests.KeyUsedElsewhere: Kind("idempotency-key-reused", 422, "The key was used for another request"),
     execution.KeyReused: Kind("idempotency-key-reused", 422, "The key was used for another request"),
     errors.JobNotFound: Kind("job-not-found", 404, "There is no such job"),
+    errors.RunNotFound: Kind("run-not-found", 404, "There is no such run"),
     errors.UnknownAgent: Kind("agent-not-found", 404, "There is no such agent"),
     errors.TenantNotFound: Kind("tenant-not-found", 404, "There is no such tenant"),
     errors.BudgetNotFound: Kind("budget-not-found", 404, "There is no such budget"),
@@ -96,6 +91,9 @@ KINDS: dict[type[Exception], Kind] = {
     grants.GrantNotFound: Kind("grant-not-found", 404, "There is no such grant"),
     execution.RunNotFound: Kind("run-not-found", 404, "There is no such run"),
     billing.AccountNotFound: Kind("billing-account-not-found", 404, "There is no such billing account"),
+    people.UserNotFound: Kind("user-not-found", 404, "There is no such user"),
+    people.UserGroupNotFound: Kind("user-group-not-found", 404, "There is no such group of people"),
+    errors.RuleNotFound: Kind("rule-not-found", 404, "There is no such rule"),
     errors.NotFound: Kind("not-found", 404, "There is no such thing"),
     errors.AlreadyFinished: Kind("already-finished", 409, "The job has ended"),
     errors.StillRunning: Kind("still-running", 409, "The job has not ended"),
@@ -107,6 +105,8 @@ KINDS: dict[type[Exception], Kind] = {
     access.AccountExists: Kind("user-exists", 409, "There is such a user already"),
     approvals.ApprovalClosed: Kind("approval-closed", 409, "Nobody is to be asked any more"),
     schedules.ScheduleExists: Kind("schedule-exists", 409, "There is such a schedule already"),
+    people.UserGroupExists: Kind("user-group-exists", 409, "There is such a group of people already"),
+    errors.RuleExists: Kind("rule-exists", 409, "There is a rule for the same jobs already"),
     errors.Conflict: Kind("conflict", 409, "Its state does not allow this"),
     errors.InvalidInput: Kind("invalid-input", 422, "The input is wrong"),
     errors.BudgetExhausted: Kind("budget-exhausted", 403, "The budget is spent"),
@@ -229,7 +229,7 @@ def _headers_for(error: errors.CortexError) -> dict[str, str]:
             return {"Retry-After": str(max(1, round(error.seconds)))}
         case access.NotSignedIn():
             return {"WWW-Authenticate": 'Bearer realm="cortex"'}
-        case RevisionChanged() | schedules.ScheduleChanged():
+        case errors.RevisionChanged() | schedules.ScheduleChanged():
             return {"ETag": f'"{error.revision}"'}
         case http_requests.RequestUnderWay():
             return {"Retry-After": "1"}

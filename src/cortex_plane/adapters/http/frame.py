@@ -16,11 +16,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cortex_plane.adapters.http.errors import MEDIA_TYPE, TOO_LARGE, WRONG_HOST, Kind, problem
 from cortex_plane.ports.clock import NewId
+from cortex_plane.runtime.metrics import count, histogram
 
 log = structlog.get_logger()
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 ANY_HOST = "*"
+PREFIX = "/api/v1"
+NO_ROUTE = "(none)"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 # No inline script anywhere, nothing from elsewhere, nobody may frame us.
 SECURITY_HEADERS = {
@@ -109,11 +113,20 @@ class Framed:
             self._log(message["status"])
         await self._send(message)
 
+    def _route(self) -> str:
+        """A route that is included under a prefix does not know of it."""
+        pattern: str = getattr(self._scope.get("route"), "path", NO_ROUTE)
+        under = self._scope["path"].startswith(PREFIX) and pattern.startswith("/") and not pattern.startswith(PREFIX)
+        return PREFIX + pattern if under else pattern
+
     def _log(self, status: int) -> None:
         """By the route's pattern, not its address: an address may hold a token."""
         seconds = time.monotonic() - self._began
         state: dict[str, Any] = self._scope["state"]
-        route = getattr(self._scope.get("route"), "path", "(none)")
+        route = self._route()
+        method = self._scope["method"] if self._scope["method"] in METHODS else "OTHER"
+        count("http_requests", method=method, route=route, status=str(status))
+        histogram("http_request_seconds", route=route).observe(seconds)
         log.info(
             "http.request",
             method=self._scope["method"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, FastAPI
 
+from cortex_plane.adapters.http.frame import PREFIX
 from cortex_plane.adapters.http.routes import (
     approval_page,
     approval_tokens,
@@ -20,20 +21,25 @@ from cortex_plane.adapters.http.routes import (
     job_events,
     jobs,
     keys,
+    list_events,
+    metrics,
     problems,
+    retention,
+    runs,
     schedules,
     session,
     steering,
     templates,
     tenants,
+    user_groups,
+    users,
     webhooks,
 )
-
-PREFIX = "/api/v1"
 
 # At the root, under addresses that other programs know.
 AT_THE_ROOT: list[APIRouter] = [
     health.router,
+    metrics.router,
     problems.router,
     approval_tokens.router,
     approval_page.router,
@@ -41,9 +47,11 @@ AT_THE_ROOT: list[APIRouter] = [
     execution.router,
 ]
 
-# Under /api/v1. No address has a fixed word where another has an id: what is not there would be taken for the other.
+# Under /api/v1. No address has a fixed word where another has an id: what is not there would be taken for the other. But for
+# /jobs/events: no id looks like that, and it comes first.
 ROUTERS: list[APIRouter] = [
     session.router,
+    list_events.router,
     job_changes.router,
     job_changes.bulk,
     job_events.router,
@@ -64,6 +72,10 @@ ROUTERS: list[APIRouter] = [
     grants.router,
     billing.router,
     graphs.router,
+    runs.router,
+    users.router,
+    user_groups.router,
+    retention.router,
 ]
 
 

@@ -92,11 +92,21 @@ def _complete(operation: dict[str, Any], route: Served) -> None:
     if not requirement.open:
         operation["security"] = SERVICE_SECURITY if requirement.service else SECURITY
         operation["description"] = f"{operation.get('description', '')}\n\n{_who(requirement)}".strip()
+    for parameter in operation.get("parameters", ()):
+        _without_null(parameter["schema"])
     responses = operation["responses"]
     responses.pop("422", None)
     for status, kinds in _problems(route, requirement).items():
         if str(status) not in responses:
             responses[str(status)] = _response(kinds)
+
+
+def _without_null(schema: dict[str, Any]) -> None:
+    """A parameter is left out, or is there; it cannot be null."""
+    choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
+    if len(choices) == 1:
+        del schema["anyOf"]
+        schema.update(choices[0])
 
 
 def _who(requirement: Requirement) -> str:

@@ -17,6 +17,7 @@ Item = TypeVar("Item")
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 STORABLE_TEXT = re.compile(r"[^\0]{1,200}", re.DOTALL)
+NAME = re.compile(r"[^\x00]{1,200}")
 
 Limit = Annotated[int, Query(ge=1, le=1_000, description="How many items a page has at most.")]
 Cursor = Annotated[str | None, Query(max_length=1_200, description="`next` of the page before.")]
@@ -43,6 +44,10 @@ def number_in(kind: str, cursor: str | None) -> int | None:
 
 def text_in(kind: str, cursor: str | None) -> str | None:
     return None if cursor is None else _place(kind, cursor, STORABLE_TEXT)
+
+
+def name_in(kind: str, cursor: str | None) -> str | None:
+    return None if cursor is None else _place(kind, cursor, NAME)
 
 
 def _place(kind: str, cursor: str, form: re.Pattern[str]) -> str:

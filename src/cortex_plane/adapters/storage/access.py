@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database, Row
@@ -87,6 +88,9 @@ def _record(entry: AuditEntry) -> Script[None]:
 
 
 def _add_key(key: NewApiKey, entry: AuditEntry) -> Script[None]:
+    if (yield from ask("access/reissue_key", id=key.id, prefix=key.prefix, hash=key.hash)):
+        yield from _record(replace(entry, action="API_KEY_REISSUED"))
+        return
     yield from ask(
         "access/add_key",
         id=key.id,

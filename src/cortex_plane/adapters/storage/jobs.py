@@ -57,9 +57,10 @@ class SqlJobs:
         low, high = prefix + NO_DIGITS[len(prefix) :], prefix + NEWER_THAN_ALL[len(prefix) :]
         return [JobId(str(row["id"])) for row in await self._database.read("jobs/find", low=low, high=high)]
 
-    async def cancel(self, job_id: JobId, actor: str | None, reason: str | None) -> bool:
+    async def cancel(self, job_id: JobId, actor: str | None, reason: str | None, revision: int | None = None) -> bool:
         note = dumps({"reason": reason}) if reason else None
-        return bool(await self._database.write("jobs/cancel", id=job_id, cause="cancel", actor=actor, note=note))
+        values = {"id": job_id, "cause": "cancel", "actor": actor, "note": note, "revision": revision}
+        return bool(await self._database.write("jobs/cancel", **values))
 
     async def cancel_children(self, parent_id: JobId, actor: str | None, reason: str | None) -> int:
         note = dumps({"reason": reason}) if reason else None

@@ -32,6 +32,8 @@ def _submit(job: NewJob) -> Script[JobId]:
         [taken] = yield from ask("keys/take", tenant_id=job.tenant_id, job_key=job.job_key, job_id=job.id)
         holder = JobId(str(taken["job_id"]))
         if holder != job.id:
+            if (yield from ask("jobs/status", id=job.id)):
+                return job.id  # It was submitted before, and has lost its key to another since.
             found = yield from ask("keys/holder", id=holder)
             if found and job.key_mode == "unsafe_dedupe" and JobStatus(found[0]["status"]) not in TERMINAL:
                 return holder
@@ -45,7 +47,7 @@ def _take_over(job: NewJob, holder: JobId, found: Sequence[Row]) -> Script[NewJo
     if not found or found[0]["status"] != JobStatus.PENDING:
         return job
     reason = dumps({"reason": f"replaced by {job.id}"})
-    replaced = yield from ask("jobs/cancel", id=holder, cause="replace", actor=job.created_by, note=reason)
+    replaced = yield from ask("jobs/cancel", id=holder, cause="replace", actor=job.created_by, note=reason, revision=None)
     if replaced and job.key_mode == "preserve_run_at" and found[0]["run_at"] is not None:
         return replace(job, run_at=instant(rows.moment(found[0]["run_at"])), delay_seconds=None)
     return job

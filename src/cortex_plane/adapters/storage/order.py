@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cortex_plane.adapters.storage.database import Database, Row
 from cortex_plane.adapters.storage.scripts import Script, ask
 from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.errors import InvalidInput, JobNotFound, NotWaiting
+from cortex_plane.core.errors import InvalidInput, JobNotFound, NotWaiting, RevisionChanged
 from cortex_plane.core.jobs import JobId
 from cortex_plane.core.order import GAP, Place, between
 from cortex_plane.ports.json_text import dumps
@@ -17,31 +17,34 @@ class SqlOrder:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def move(self, job_id: JobId, place: Place, anchor: JobId | None, entry: AuditEntry) -> None:
-        await self._database.transact(lambda: _move(job_id, place, anchor, entry))
+    async def move(
+        self, job_id: JobId, place: Place, anchor: JobId | None, entry: AuditEntry, revision: int | None = None
+    ) -> None:
+        await self._database.transact(lambda: _move(job_id, place, anchor, entry, revision))
 
-    async def set_priority(self, job_id: JobId, priority: int, entry: AuditEntry) -> None:
-        await self._database.transact(lambda: _set_priority(job_id, priority, entry))
+    async def set_priority(self, job_id: JobId, priority: int, entry: AuditEntry, revision: int | None = None) -> None:
+        await self._database.transact(lambda: _set_priority(job_id, priority, entry, revision))
 
 
-def _move(job_id: JobId, place: Place, anchor_id: JobId | None, entry: AuditEntry) -> Script[None]:
+def _move(job_id: JobId, place: Place, anchor_id: JobId | None, entry: AuditEntry, revision: int | None) -> Script[None]:
     yield from ask("order/lock")
     moved = yield from _waiting(job_id)
     anchor = yield from _anchor(moved, place, anchor_id)
-    if anchor is None:
-        return  # Alone in its queue, it is first and last already.
+    if anchor is None:  # Alone in its queue, it is first and last already.
+        yield from _check_revision(job_id, revision)
+        return
     position = yield from _position(moved, place, anchor)
     if position is None:
         yield from ask("order/renumber", queue=anchor["queue"], rank=anchor["rank"])
         anchor = yield from _waiting(JobId(str(anchor["job_id"])))
         position = yield from _position(moved, place, anchor)
     assert position is not None
-    yield from _put(job_id, -anchor["rank"], position, entry)
+    yield from _put(job_id, -anchor["rank"], position, entry, revision)
 
 
-def _set_priority(job_id: JobId, priority: int, entry: AuditEntry) -> Script[None]:
+def _set_priority(job_id: JobId, priority: int, entry: AuditEntry, revision: int | None) -> Script[None]:
     moved = yield from _waiting(job_id)
-    yield from _put(job_id, priority, moved["position"], entry)
+    yield from _put(job_id, priority, moved["position"], entry, revision)
 
 
 def _waiting(job_id: JobId) -> Script[Row]:
@@ -50,6 +53,12 @@ def _waiting(job_id: JobId) -> Script[Row]:
         return found[0]
     jobs = yield from ask("jobs/status", id=job_id)
     raise NotWaiting(job_id, jobs[0]["status"]) if jobs else JobNotFound(job_id)
+
+
+def _check_revision(job_id: JobId, revision: int | None) -> Script[None]:
+    for row in (yield from ask("order/look", id=job_id)):
+        if revision is not None and row["revision"] != revision:
+            raise RevisionChanged(job_id, row["revision"])
 
 
 def _anchor(moved: Row, place: Place, anchor_id: JobId | None) -> Script[Row | None]:
@@ -92,7 +101,8 @@ def _position(moved: Row, place: Place, anchor: Row) -> Script[int | None]:
     return between(min(here, there), max(here, there))
 
 
-def _put(job_id: JobId, priority: int, position: int, entry: AuditEntry) -> Script[None]:
-    if not (yield from ask("order/place", id=job_id, priority=priority, position=position)):
+def _put(job_id: JobId, priority: int, position: int, entry: AuditEntry, revision: int | None) -> Script[None]:
+    if not (yield from ask("order/place", id=job_id, priority=priority, position=position, revision=revision)):
+        yield from _check_revision(job_id, revision)
         raise NotWaiting(job_id, "RUNNING")
     yield from ask("audit/record", entries=dumps([entry.to_json()]))

@@ -8,6 +8,7 @@ from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database
 from cortex_plane.adapters.storage.scripts import Script, ask
 from cortex_plane.core.agents import AgentRecord
+from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.jobs import TenantId
 from cortex_plane.core.tenants import Tenant
 from cortex_plane.ports.json_text import dumps
@@ -42,8 +43,8 @@ class SqlTenants:
         found = await self._database.read("tenants/find", name=name)
         return TenantId(str(found[0]["id"])) if found else None
 
-    async def add(self, tenant_id: TenantId, name: str) -> None:
-        await self._database.write("tenants/add", id=tenant_id, name=name)
+    async def add(self, tenant_id: TenantId, name: str, entry: AuditEntry | None = None) -> None:
+        await self._database.transact(lambda: _add_tenant(tenant_id, name, entry))
 
     async def list(self) -> list[Tenant]:
         found = await self._database.read("tenants/list")
@@ -53,3 +54,9 @@ class SqlTenants:
         [running] = await self._database.read("tenants/count_running", tenant_id=tenant_id)
         waiting = await self._database.read("tenants/count_waiting", tenant_id=tenant_id)
         return running["jobs"], {row["state"]: row["jobs"] for row in waiting}
+
+
+def _add_tenant(tenant_id: TenantId, name: str, entry: AuditEntry | None) -> Script[None]:
+    added = yield from ask("tenants/add", id=tenant_id, name=name)
+    if added and entry is not None:
+        yield from ask("audit/record", entries=dumps([entry.to_json()]))

@@ -65,7 +65,7 @@ def _expire() -> Script[int]:
     for row in stale:
         yield from ask("reservations/end", id=str(row["id"]), status=ReservationStatus.EXPIRED)
         note = dumps({"reason": f"the reservation of {row['reserved_by']} expired"})
-        yield from ask("jobs/cancel", id=str(row["job_id"]), cause="cancel", actor="reservations", note=note)
+        yield from ask("jobs/cancel", id=str(row["job_id"]), cause="cancel", actor="reservations", note=note, revision=None)
         details = {"queue": row["queue"], "job_id": str(row["job_id"])}
         entry = AuditEntry("RESERVATION_EXPIRED", "reservation", str(row["id"]), actor=row["reserved_by"], details=details)
         yield from ask("audit/record", entries=dumps([entry.to_json()]))

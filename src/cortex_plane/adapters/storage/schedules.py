@@ -117,7 +117,7 @@ def put(before: Schedule, after: Schedule, make_job: MakeJob) -> Script[None]:
 
 
 def take_out(job_id: JobId, reason: str) -> Script[None]:
-    yield from ask("jobs/cancel", id=job_id, cause="cancel", actor="schedules", note=dumps({"reason": reason}))
+    yield from ask("jobs/cancel", id=job_id, cause="cancel", actor="schedules", note=dumps({"reason": reason}), revision=None)
 
 
 def _remove(schedule_id: ScheduleId, entry: AuditEntry) -> Script[bool]:

@@ -188,7 +188,7 @@ def _pause(schedule: Schedule, slot: Slot, counted: Schedule, now: datetime) -> 
     yield from _write(schedule, paused)
     if schedule.slot_job_id is not None and schedule.slot_job_id != slot.job_id:
         note = dumps({"reason": f"the schedule paused: {reason}"})
-        yield from ask("jobs/cancel", id=schedule.slot_job_id, cause="cancel", actor=SLOT_AGENT, note=note)
+        yield from ask("jobs/cancel", id=schedule.slot_job_id, cause="cancel", actor=SLOT_AGENT, note=note, revision=None)
     details = {"name": schedule.name, "failures": counted.failures}
     yield from record(
         AuditEntry("SCHEDULE_PAUSED", "schedule", schedule.id, SLOT_AGENT, reason, tenant_id=schedule.tenant_id, details=details)

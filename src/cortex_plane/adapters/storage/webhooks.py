@@ -48,6 +48,8 @@ class SqlWebhooks:
 
 
 def _add(endpoint: NewEndpoint, entry: AuditEntry) -> Script[None]:
+    if (yield from ask("webhooks/reissue", id=endpoint.id, secret=endpoint.secret)):
+        return
     yield from ask(
         "webhooks/add",
         id=endpoint.id,

@@ -6,9 +6,8 @@ from typing import Annotated
 
 from fastapi import Header
 
-from cortex_plane.adapters.http.errors import RevisionChanged
 from cortex_plane.core.access import Caller
-from cortex_plane.core.errors import JobNotFound
+from cortex_plane.core.errors import JobNotFound, RevisionChanged
 from cortex_plane.core.execution import ExecutionRequest, RunNotFound
 from cortex_plane.core.grants import Grant, GrantId, GrantNotFound
 from cortex_plane.core.groups import Group, GroupNotFound
@@ -20,8 +19,8 @@ from cortex_plane.plane import Plane
 IfMatch = Annotated[
     str | None,
     Header(
-        pattern='^([*]|(W/)?"[0-9]{1,18}")$',
-        description="The ETag of the job as you saw it: a change is refused when it has moved on.",
+        pattern='^([*]|(W/)?"[0-9]{1,18}r?")$',
+        description="The ETag of the job as you saw it: a change is refused when it has moved on, also in this very moment.",
     ),
 ]
 
@@ -30,17 +29,20 @@ async def job_in(plane: Plane, caller: Caller, job_id: str, if_match: str | None
     job = await (await plane.store).jobs.get(JobId(job_id))
     if job is None or job.tenant_id != caller.tenant_id:
         raise JobNotFound(job_id)
-    if if_match is not None and if_match != "*" and _revision(if_match) != job.revision:
+    if if_match is not None and if_match != "*" and if_match.removeprefix("W/") != etag(job)["ETag"]:
         raise RevisionChanged(job_id, job.revision)
     return job
 
 
 def etag(job: Job) -> dict[str, str]:
-    return {"ETag": f'"{job.revision}"'}
+    """Of what has ended, only that it is retried can change: that is no revision of its own, and so it is told apart."""
+    return {"ETag": f'"{job.revision}{"r" if job.retried_as else ""}"'}
 
 
-def _revision(if_match: str) -> int:
-    return int(if_match.removeprefix("W/").strip('"'))
+def revision_in(if_match: str | None) -> int | None:
+    """What the statement that makes the change must still find; None when the caller does not mind."""
+    seen = (if_match or "*").removeprefix("W/").strip('"')
+    return int(seen) if seen.isdigit() else None
 
 
 async def group_in(plane: Plane, caller: Caller, group_id: str) -> Group:

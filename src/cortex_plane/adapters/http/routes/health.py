@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from cortex_plane.adapters.http.access import ThePlane, anybody
 from cortex_plane.core.errors import CortexError
 from cortex_plane.plane import Plane
+from cortex_plane.runtime.duty import Duty
+from cortex_plane.runtime.readiness import OK, look_at_database, look_at_loops
 
 router = APIRouter(tags=["health"])
-
-STALE_SECONDS = 300.0
-"""A loop waits a minute at the longest, and gives a try two."""
 
 
 class Health(BaseModel):
@@ -33,28 +32,23 @@ async def healthz() -> Health:
 
 
 @router.get("/readyz", dependencies=[anybody], responses={503: {"model": Readiness, "description": "Not ready."}})
-async def readyz(plane: ThePlane, response: Response) -> Readiness:
-    """The database answers, its schema is ours, and every loop of a worker in this process has gone well lately."""
-    checks = {"database": await _database(plane), **_loops(plane)}
-    ready = all(found == "ok" for found in checks.values())
+async def readyz(request: Request, plane: ThePlane, response: Response) -> Readiness:
+    """The database answers, its schema is ours, and every loop in this process has gone well lately."""
+    checks = {"database": await _database(plane), **look_at_loops(duties_in(request, plane))}
+    ready = all(found == OK for found in checks.values())
     response.status_code = 200 if ready else 503
     return Readiness(ready=ready, checks=checks)
 
 
+def duties_in(request: Request, plane: Plane) -> list[Duty]:
+    """The loops of this server and those of every worker that runs in the same process."""
+    own: list[Duty] = request.app.state.duties
+    return [*own, *(duty for worker in plane._workers for duty in worker.duties)]
+
+
 async def _database(plane: Plane) -> str:
     try:
-        status = await (await plane.store).schema.status()
+        store = await plane.store
     except CortexError:
         return "does not answer"
-    return "ok" if not status.pending else f"lacks {len(status.pending)} migrations: cortex db upgrade"
-
-
-def _loops(plane: Plane) -> dict[str, str]:
-    now = plane.clock.elapsed()
-    return {
-        f"loop {duty.name}": "ok"
-        if duty.last_ok_at is None or now - duty.last_ok_at < STALE_SECONDS
-        else "went well too long ago"
-        for worker in plane._workers
-        for duty in worker.duties
-    }
+    return await look_at_database(store)

@@ -12,13 +12,14 @@ from cortex_plane.adapters.http.access import ThePlane, require
 from cortex_plane.adapters.http.errors import problem_of
 from cortex_plane.adapters.http.inputs import IdPath, WithReason
 from cortex_plane.adapters.http.once import IdempotencyKey, created
-from cortex_plane.adapters.http.routes.found import IfMatch, etag, job_in
-from cortex_plane.adapters.http.routes.job_inputs import Fork, Ids, Move, Priority
+from cortex_plane.adapters.http.routes.found import IfMatch, etag, job_in, revision_in
+from cortex_plane.adapters.http.routes.job_inputs import Fork, Ids, Move, MoveMany, Priority
 from cortex_plane.core.access import Caller, Role
-from cortex_plane.core.errors import CortexError, Unavailable
+from cortex_plane.core.errors import CortexError, InvalidInput, NotFound, Unavailable
 from cortex_plane.core.jobs import Job, JobId
 from cortex_plane.core.order import Place
-from cortex_plane.operations.move_job import move_job
+from cortex_plane.operations.cancel_job import cancel_job
+from cortex_plane.operations.move_job import move_job, set_priority
 from cortex_plane.operations.retry_job import retry_job
 from cortex_plane.ports.clock import NewId
 
@@ -64,8 +65,26 @@ async def retry_jobs(caller: Operator, plane: ThePlane, body: Ids) -> Outcome:
     return await _each(body.ids, retry)
 
 
+@bulk.post("/move")
+async def move_jobs(caller: Operator, plane: ThePlane, body: MoveMany) -> Outcome:
+    """Moves many waiting jobs: they then stand there one after the other, in the order of the request. Those that cannot be
+    moved are told, and the others close ranks."""
+    store = await plane.store
+    place, anchor = Place(body.place), None if body.anchor is None else (await job_in(plane, caller, body.anchor)).id
+
+    async def move(job_id: str) -> str:
+        nonlocal place, anchor
+        job = await job_in(plane, caller, job_id)
+        await move_job(store, job.id, place, anchor, actor=caller.name, reason=body.reason)
+        if place in (Place.FRONT, Place.AFTER):
+            place, anchor = Place.AFTER, job.id
+        return job.id
+
+    return await _each(body.ids, move)
+
+
 @router.post("/{job_id}/cancel")
-async def cancel_job(
+async def cancel_one_job(
     caller: Operator,
     plane: ThePlane,
     response: Response,
@@ -75,7 +94,7 @@ async def cancel_job(
 ) -> Job:
     """Cancels a job that has not ended. A running one moves at once, and its handler is stopped."""
     job = await job_in(plane, caller, job_id, if_match)
-    await plane.cancel(job.id, actor=caller.name, reason=body.reason)
+    await cancel_job(await plane.store, job.id, actor=caller.name, reason=body.reason, revision=revision_in(if_match))
     return await _answer(plane, caller, response, job.id)
 
 
@@ -89,10 +108,13 @@ async def retry_finished_job(
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Runs a finished job again, as a new job that is linked to it."""
-    job = await job_in(plane, caller, job_id, if_match)
+    job = await job_in(plane, caller, job_id)
 
     async def work(ids: NewId) -> Job:
-        return await job_in(plane, caller, await retry_job(await plane.store, ids, job.id, actor=caller.name))
+        seen = revision_in(if_match)
+        if seen is None:
+            await job_in(plane, caller, job_id, if_match)
+        return await job_in(plane, caller, await retry_job(await plane.store, ids, job.id, actor=caller.name, revision=seen))
 
     return await created(request, caller, idempotency_key, Job, work, location="/api/v1/jobs/{id}")
 
@@ -104,8 +126,11 @@ async def fork_job(
     """Starts a job anew from one of its steps, as a new job."""
     job = await job_in(plane, caller, job_id)
 
-    async def work(_ids: NewId) -> Job:
-        forked = await plane.checkpoints.fork(job.id, body.from_step, created_by=caller.name)
+    async def work(ids: NewId) -> Job:
+        try:
+            forked = await plane.checkpoints.fork(job.id, body.from_step, created_by=caller.name, ids=ids)
+        except InvalidInput as error:  # Nothing is wrong with the request: there is no such step, or nothing recorded at all.
+            raise NotFound(str(error)) from None
         return await job_in(plane, caller, forked.id)
 
     return await created(request, caller, idempotency_key, Job, work, location="/api/v1/jobs/{id}")
@@ -118,17 +143,19 @@ async def move_waiting_job(
     """Moves a waiting job within its queue."""
     job = await job_in(plane, caller, job_id, if_match)
     anchor = None if body.anchor is None else (await job_in(plane, caller, body.anchor)).id
-    await move_job(await plane.store, job.id, Place(body.place), anchor, actor=caller.name, reason=body.reason)
+    store, seen = await plane.store, revision_in(if_match)
+    await move_job(store, job.id, Place(body.place), anchor, actor=caller.name, reason=body.reason, revision=seen)
     return await _answer(plane, caller, response, job.id)
 
 
 @router.put("/{job_id}/priority")
-async def set_priority(
+async def set_job_priority(
     caller: Operator, plane: ThePlane, response: Response, job_id: IdPath, body: Priority, if_match: IfMatch = None
 ) -> Job:
     """Changes the priority of a waiting job."""
     job = await job_in(plane, caller, job_id, if_match)
-    await plane.set_priority(job.id, body.priority, actor=caller.name, reason=body.reason)
+    store, seen = await plane.store, revision_in(if_match)
+    await set_priority(store, job.id, body.priority, actor=caller.name, reason=body.reason, revision=seen)
     return await _answer(plane, caller, response, job.id)
 
 

@@ -16,6 +16,21 @@ MOST_AT_ONCE = 1_000
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_DELAY.total_seconds())]
 
 
+# What holds between fields, for readers of the schema; people are told in words.
+ONE_TIME_ONLY: dict[str, Any] = {
+    "not": {
+        "required": ["run_at", "delay_seconds"],
+        "properties": {"run_at": {"type": "string"}, "delay_seconds": {"type": "number"}},
+    }
+}
+ANCHOR_OR_NONE: dict[str, Any] = {
+    "anyOf": [
+        {"properties": {"place": {"enum": ["before", "after"]}, "anchor": {"type": "string"}}, "required": ["place", "anchor"]},
+        {"properties": {"place": {"enum": ["front", "back"]}, "anchor": {"type": "null"}}, "required": ["place"]},
+    ]
+}
+
+
 class BackoffInput(Input):
     base_seconds: Seconds = 1.0
     max_seconds: Seconds = 300.0
@@ -36,7 +51,10 @@ class SubmitJob(Input):
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
-        json_schema_extra={"examples": [{"agent": "release-bot", "payload": {"version": "1.4.0"}, "tags": ["release"]}]},
+        json_schema_extra={
+            **ONE_TIME_ONLY,
+            "examples": [{"agent": "release-bot", "payload": {"version": "1.4.0"}, "tags": ["release"]}],
+        },
     )
 
     agent: Name = Field(description="The agent's name.")
@@ -82,7 +100,16 @@ class Ids(WithReason):
 
 
 class Move(WithReason):
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"place": "front"}]})
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={**ANCHOR_OR_NONE, "examples": [{"place": "front"}]})
+
+    place: Literal["before", "after", "front", "back"]
+    anchor: Id | None = Field(default=None, description="The other job, for before and after.")
+
+
+class MoveMany(Ids):
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={**ANCHOR_OR_NONE, "examples": [{"ids": [EXAMPLE_ID], "place": "front"}]}
+    )
 
     place: Literal["before", "after", "front", "back"]
     anchor: Id | None = Field(default=None, description="The other job, for before and after.")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from cortex_plane.adapters.http.access import ThePlane, require
 from cortex_plane.adapters.http.inputs import Input, Moment, Name, NamePath
 from cortex_plane.adapters.http.once import IdempotencyKey, created
 from cortex_plane.adapters.http.routes.found import job_in
-from cortex_plane.adapters.http.routes.job_inputs import RetryInput, Seconds
+from cortex_plane.adapters.http.routes.job_inputs import ONE_TIME_ONLY, RetryInput, Seconds
 from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.jobs import Job, KeyMode
 from cortex_plane.core.retry import MAX_RETRIES_LIMIT
@@ -40,6 +40,8 @@ class SaveTemplate(Input):
 
 class SubmitTemplate(Input):
     """What is not given is as the template says."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=ONE_TIME_ONLY)
 
     overrides: dict[str, Any] = Field(default={}, description="Replace keys of its params.")
     queue: Name | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
@@ -13,8 +13,9 @@ from cortex_plane.adapters.http.once import IdempotencyKey, created
 from cortex_plane.adapters.http.pages import Cursor, Limit, Page, cursor_for, id_in
 from cortex_plane.adapters.http.routes.found import endpoint_in, job_in
 from cortex_plane.core.access import Caller, Role, RoleMissing
+from cortex_plane.core.errors import NotFound
 from cortex_plane.core.jobs import Job
-from cortex_plane.core.webhooks import DeadLetter, Endpoint
+from cortex_plane.core.webhooks import WEBHOOK_AGENT, DeadLetter, Endpoint
 from cortex_plane.operations.add_endpoint import EndpointWish, add_endpoint
 from cortex_plane.ports.clock import NewId
 
@@ -26,9 +27,12 @@ Operator = Annotated[Caller, require(Role.OPERATOR)]
 Admin = Annotated[Caller, require(Role.ADMIN)]
 
 
+EventName = Literal["job.completed", "job.failed", "job.cancelled", "job.*", "*"]
+
+
 class NewWebhook(Input):
     url: Text = Field(min_length=1, examples=["https://example.com/hooks/cortex"])
-    events: list[Name] = Field(default=["*"], min_length=1, max_length=10, examples=[["job.failed"]])
+    events: list[EventName] = Field(default=["*"], min_length=1, max_length=10, examples=[["job.failed"]])
     secret: Name | None = Field(default=None, description="Without one it is made, and answered only here.")
     description: Text | None = Field(default=None, max_length=500)
     allow_private: bool = Field(default=False, description="Only for admins of all tenants: our own network is theirs to open.")
@@ -78,6 +82,8 @@ async def dead_letters(caller: Viewer, plane: ThePlane, limit: Limit = 50, curso
 async def redeliver(caller: Operator, plane: ThePlane, job_id: IdPath) -> Job:
     """Sends a message again whose delivery failed, under the same event id."""
     job = await job_in(plane, caller, job_id)
+    if job.job_type != WEBHOOK_AGENT:
+        raise NotFound(f"Job {job_id} is not the delivery of a message. Those that failed: /api/v1/dead-letters")
     return await job_in(plane, caller, (await plane.webhooks.redeliver(job.id, actor=caller.name)).id)
 
 

@@ -9,6 +9,7 @@ from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
 from cortex_plane.adapters.storage.controls import SqlControls
 from cortex_plane.adapters.storage.costs import SqlCosts
 from cortex_plane.adapters.storage.events import SqlEvents
+from cortex_plane.adapters.storage.gauges import SqlGauges
 from cortex_plane.adapters.storage.grants import SqlGrants
 from cortex_plane.adapters.storage.graphs import SqlGraphs
 from cortex_plane.adapters.storage.groups import SqlGroups
@@ -25,6 +26,7 @@ from cortex_plane.adapters.storage.registry import SqlAgents, SqlTenants
 from cortex_plane.adapters.storage.requests import SqlBilling, SqlRequests
 from cortex_plane.adapters.storage.reservations import SqlReservations
 from cortex_plane.adapters.storage.retention import SqlRetention
+from cortex_plane.adapters.storage.runs import SqlRuns
 from cortex_plane.adapters.storage.schedules import SqlSchedules
 from cortex_plane.adapters.storage.slots import SqlSlots
 from cortex_plane.adapters.storage.stats import SqlStats
@@ -67,7 +69,9 @@ class PostgresStore:
         self.sign_ins = SqlSignIns(self._database)
         self.http = SqlHttpState(self._database)
         self.job_search = SqlJobSearch(self._database, lambda moment: moment)
+        self.runs = SqlRuns(self._database)
         self.stats = SqlStats(self._database)
+        self.gauges = SqlGauges(self._database)
         self.graphs = SqlGraphs(self._database)
         self.grants = SqlGrants(self._database)
         self.requests = SqlRequests(self._database)

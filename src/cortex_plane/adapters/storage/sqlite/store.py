@@ -11,6 +11,7 @@ from cortex_plane.adapters.storage.audit import SqlAudit, SqlAuditSeals
 from cortex_plane.adapters.storage.controls import SqlControls
 from cortex_plane.adapters.storage.costs import SqlCosts
 from cortex_plane.adapters.storage.events import SqlEvents
+from cortex_plane.adapters.storage.gauges import SqlGauges
 from cortex_plane.adapters.storage.grants import SqlGrants
 from cortex_plane.adapters.storage.graphs import SqlGraphs
 from cortex_plane.adapters.storage.groups import SqlGroups
@@ -23,6 +24,7 @@ from cortex_plane.adapters.storage.registry import SqlAgents, SqlTenants
 from cortex_plane.adapters.storage.requests import SqlBilling, SqlRequests
 from cortex_plane.adapters.storage.reservations import SqlReservations
 from cortex_plane.adapters.storage.retention import SqlRetention
+from cortex_plane.adapters.storage.runs import SqlRuns
 from cortex_plane.adapters.storage.schedules import SqlSchedules
 from cortex_plane.adapters.storage.slots import SqlSlots
 from cortex_plane.adapters.storage.sqlite.checkpoints import SqliteCheckpoints
@@ -69,7 +71,9 @@ class SqliteStore:
         self.sign_ins = SqlSignIns(self._database)
         self.http = SqlHttpState(self._database)
         self.job_search = SqlJobSearch(self._database, instant)
+        self.runs = SqlRuns(self._database)
         self.stats = SqlStats(self._database)
+        self.gauges = SqlGauges(self._database)
         self.graphs = SqlGraphs(self._database)
         self.grants = SqlGrants(self._database)
         self.requests = SqlRequests(self._database)

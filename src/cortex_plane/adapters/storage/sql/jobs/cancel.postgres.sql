@@ -1,4 +1,5 @@
--- Cancels a job that has not ended; one that is only to be replaced, while it waits for its first run. No row: neither.
+-- Cancels a job that has not ended; one that is only to be replaced, while it waits for its first run. No row: neither, or
+-- it has moved on from the revision that was seen.
 -- Differs: the queue entry is locked first, as a claim does, or the two would deadlock.
 with entry as materialized (
   select 1 from cortex.queue_entry where job_id = cast(:id as uuid) for update
@@ -22,5 +23,6 @@ set status = 'CANCELLED',
 where id = cast(:id as uuid)
   and status in ('PENDING', 'RUNNING', 'RETRY', 'WAITING_FOR_APPROVAL')
   and (cast(:cause as text) <> 'replace' or status = 'PENDING')
+  and revision = coalesce(cast(:revision as bigint), revision)
   and (select count(*) from entry) >= 0
 returning id;

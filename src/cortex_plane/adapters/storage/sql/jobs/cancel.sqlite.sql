@@ -1,4 +1,5 @@
--- Cancels a job that has not ended; one that is only to be replaced, while it waits for its first run. No row: neither.
+-- Cancels a job that has not ended; one that is only to be replaced, while it waits for its first run. No row: neither, or
+-- it has moved on from the revision that was seen.
 -- Differs: with one writer there is nothing to lock.
 update cortex.job
 set status = 'CANCELLED',
@@ -19,4 +20,5 @@ set status = 'CANCELLED',
 where id = :id
   and status in ('PENDING', 'RUNNING', 'RETRY', 'WAITING_FOR_APPROVAL')
   and (:cause <> 'replace' or status = 'PENDING')
+  and revision = coalesce(:revision, revision)
 returning id;

@@ -1,6 +1,11 @@
--- Gives a waiting job its place. No row means that it no longer waits.
+-- Gives a waiting job its place. No row means that it no longer waits, or has moved on from the revision that was seen.
 -- Differs: PostgreSQL wants to be told the types.
 update cortex.job
-set priority = :priority, position = :position, updated_at = max(:now, updated_at)
-where id = :id and status in ('PENDING', 'RETRY')
+set priority = :priority,
+  position = :position,
+  revision = revision + 1,
+  updated_at = max(:now, updated_at)
+where id = :id
+  and status in ('PENDING', 'RETRY')
+  and revision = coalesce(:revision, revision)
 returning id;

@@ -1,0 +1,16 @@
+"""Runs as somebody asks for them who watches. A run is kept with its job: who knows the job finds it at once."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from cortex_plane.core.jobs import JobId, Run, RunId, TenantId
+
+
+class Runs(Protocol):
+    async def get(self, job_id: JobId, run_id: RunId) -> Run | None: ...
+
+    async def list_open(
+        self, tenant_id: TenantId, *, run_id: RunId | None = None, before: RunId | None = None, limit: int = 50
+    ) -> list[Run]:
+        """Those that have not ended, newest first; or the one that is named, if it has not."""
