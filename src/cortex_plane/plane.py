@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
@@ -30,6 +31,7 @@ from cortex_plane.core.jobs import (
     Run,
 )
 from cortex_plane.core.states import JobStatus
+from cortex_plane.core.traces import carried
 from cortex_plane.costs import Costs
 from cortex_plane.grants import Billing, Grants
 from cortex_plane.groups import Groups
@@ -59,7 +61,7 @@ from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
 from cortex_plane.templates import Templates
 from cortex_plane.webhooks import Webhooks
-from cortex_plane.wiring import execution_service, graph_executor, http_client, open_store
+from cortex_plane.wiring import execution_service, graph_executor, http_client, open_store, telemetry
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -165,11 +167,17 @@ class Plane(Steering):
         return [JobHandle(self, job_id) for job_id in await self.submit_checked(list(submissions), connection)]
 
     async def submit_checked(
-        self, submissions: Sequence[Submission], connection: Any = None, *, ids: NewId | None = None
+        self,
+        submissions: Sequence[Submission],
+        connection: Any = None,
+        *,
+        ids: NewId | None = None,
+        traceparent: str | None = None,
     ) -> list[JobId]:
-        """`ids` gives the jobs' ids; those that it gave once before change nothing."""
+        """`ids` gives the jobs' ids; those that it gave once before change nothing. `traceparent` is the caller's span."""
         opened = await self._open_here()
-        return await submit_jobs(
+        submit = partial(
+            submit_jobs,
             opened.store,
             opened.directory,
             ids or self._ids,
@@ -177,6 +185,10 @@ class Plane(Steering):
             connection=connection,
             payload_limit_bytes=self.settings.payload_limit_bytes,
         )
+        if opened.telemetry is None:
+            return await submit(trace=carried(traceparent))
+        with opened.telemetry.submitting([asked.agent for asked in submissions], traceparent) as trace:
+            return await submit(trace=trace)
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -253,7 +265,7 @@ class Plane(Steering):
         await opened.register(opened.built_in)
         await self.schedules.keep_declared()
         agents = {**self.agents, **opened.built_in}
-        lender = Lender(opened.store, opened.directory, self.clock, self._ids, self._chance, self._terms())
+        lender = Lender(opened.store, opened.directory, self.clock, self._ids, self._chance, self._terms(), opened.telemetry)
         worker = Worker(opened.store, agents, options, self.clock, self._ids, self._chance, lender)
         self._workers.append(worker)
         try:
@@ -324,6 +336,7 @@ class Opened:
         self._registered: set[str] = set()
         self.store = open_store(plane.settings.database_url, plane.clock, plane._ids)
         self.directory = Directory(self.store)
+        self.telemetry = telemetry()
         http = http_client()
         self.execution = execution_service(plane.settings, self.store, self.directory, plane.clock, plane._ids, http)
         self.built_in = built_in_agents(self.store, self.directory, plane._ids, plane.clock, http, self.execution)
