@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
@@ -32,6 +32,7 @@ from cortex_plane.core.jobs import (
     Run,
 )
 from cortex_plane.core.states import JobStatus
+from cortex_plane.core.traces import carried
 from cortex_plane.costs import Costs
 from cortex_plane.grants import Billing, Grants
 from cortex_plane.groups import Groups
@@ -63,7 +64,7 @@ from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
 from cortex_plane.templates import Templates
 from cortex_plane.webhooks import Webhooks
-from cortex_plane.wiring import channels, clicks, execution_service, graph_executor, http_client, open_store
+from cortex_plane.wiring import channels, clicks, execution_service, graph_executor, http_client, open_store, telemetry
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -176,11 +177,17 @@ class Plane(Steering):
         return [JobHandle(self, job_id) for job_id in await self.submit_checked(list(submissions), connection)]
 
     async def submit_checked(
-        self, submissions: Sequence[Submission], connection: Any = None, *, ids: NewId | None = None
+        self,
+        submissions: Sequence[Submission],
+        connection: Any = None,
+        *,
+        ids: NewId | None = None,
+        traceparent: str | None = None,
     ) -> list[JobId]:
-        """`ids` gives the jobs' ids; those that it gave once before change nothing."""
+        """`ids` gives the jobs' ids; those that it gave once before change nothing. `traceparent` is the caller's span."""
         opened = await self._open_here()
-        return await submit_jobs(
+        submit = partial(
+            submit_jobs,
             opened.store,
             opened.directory,
             ids or self._ids,
@@ -188,6 +195,10 @@ class Plane(Steering):
             connection=connection,
             payload_limit_bytes=self.settings.payload_limit_bytes,
         )
+        if opened.telemetry is None:
+            return await submit(trace=carried(traceparent))
+        with opened.telemetry.submitting([asked.agent for asked in submissions], traceparent) as trace:
+            return await submit(trace=trace)
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -264,7 +275,7 @@ class Plane(Steering):
         await opened.register(opened.built_in)
         await self.schedules.keep_declared()
         agents = {**self.agents, **opened.built_in}
-        lender = Lender(opened.store, opened.directory, self.clock, self._ids, self._chance, self._terms())
+        lender = Lender(opened.store, opened.directory, self.clock, self._ids, self._chance, self._terms(), opened.telemetry)
         worker = Worker(opened.store, agents, options, self.clock, self._ids, self._chance, lender)
         self._workers.append(worker)
         try:
@@ -335,6 +346,7 @@ class Opened:
         self._registered: set[str] = set()
         self.store = open_store(plane.settings.database_url, plane.clock, plane._ids)
         self.directory = Directory(self.store)
+        self.telemetry = telemetry()
         http, settings = http_client(), plane.settings
         self.execution = execution_service(
             settings, self.store, self.directory, plane.clock, plane._ids, http, plane.execution_app

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -21,6 +23,7 @@ from cortex_plane.ports.graphs import GraphExecutor
 from cortex_plane.ports.http import Http
 from cortex_plane.ports.passwords import Passwords
 from cortex_plane.ports.store import Store
+from cortex_plane.ports.telemetry import Telemetry
 from cortex_plane.settings import DISCORD_URL, SLACK_URL, TELEGRAM_URL, Settings
 
 if TYPE_CHECKING:
@@ -62,6 +65,16 @@ def passwords() -> Passwords:
     from cortex_plane.adapters.passwords import Argon2Passwords
 
     return Argon2Passwords()
+
+
+def telemetry() -> Telemetry | None:
+    """Who takes traces: None unless this program has to do with OpenTelemetry, or its variables are set. Then nothing of it
+    is even loaded."""
+    if "opentelemetry.trace" not in sys.modules and not any(name.startswith("OTEL_") for name in os.environ):
+        return None
+    from cortex_plane.adapters.telemetry import open_telemetry
+
+    return open_telemetry()
 
 
 def graph_executor(graph: Any) -> GraphExecutor:

@@ -51,6 +51,7 @@ Settings
   http_hosts  default
   http_secure  False  default
   http_body_limit_bytes  4194304  default
+  metrics_token  default
   log_level  info  default
   log_json  False  default
   public_url  http://localhost:8080  default

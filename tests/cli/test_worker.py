@@ -6,6 +6,7 @@ import json
 import signal
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.cli.conftest import Cortex
@@ -258,3 +259,20 @@ def _let_the_echo_pass() -> None:
     from cortex_plane.adapters.cli.stopping import ECHO_SECONDS
 
     time.sleep(ECHO_SECONDS * 1.5)
+
+
+def test_a_worker_tells_how_it_goes_while_it_works_and_stops_in_order_all_the_same(cortex: Cortex, folder: Path) -> None:
+    submit(cortex, "patient")
+
+    with started("worker", "app.py", "--metrics-port", "0", folder=folder) as worker:
+        worker.wait_for("  metrics   http://")
+        address = worker.lines[-1].split()[-1]
+        worker.wait_for("patient begins")
+        figures, ready = httpx.get(address, timeout=10), httpx.get(address.replace("metrics", "readyz"), timeout=10)
+        worker.signal(signal.SIGTERM)
+        code, log = worker.ended()
+
+    assert 'cortex_loop_last_good_seconds{loop="timers"}' in figures.text
+    assert ready.json()["ready"] is True
+    assert code == 0, log
+    assert log.endswith("Stopped in order.\n")

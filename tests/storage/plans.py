@@ -121,6 +121,7 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "figures of slots": ("gauges/slots", {"late_seconds": 60.0}),
         "figures of the plane": ("gauges/plane", {}),
         "figures of runs": ("queue/running", {}),
+        "trace": ("runs/trace", one),
         "pick up": ("gauges/pick_up", one),
         "chain end": ("jobs/chain_end", one),
         "find": ("jobs/find", {"low": "00000000-0000-0000-0000-000000000000", "high": "00000000-ffff-ffff-ffff-ffffffffffff"}),

@@ -21,3 +21,11 @@ def trace_from(unique: str) -> str:
 def traceparent_of(trace_id: str) -> str:
     """Says that the sender is the first span of the trace."""
     return f"00-{trace_id}-{trace_id[16:] if trace_id[16:].strip('0') else trace_id[:16]}-01"
+
+
+def carried(kept: str | None) -> str | None:
+    """What was kept with a job, a whole traceparent or the trace alone, as a traceparent; None when it is neither."""
+    if kept is None or trace_id_of(kept) is not None:
+        return kept and kept.strip()
+    whole = traceparent_of(kept) if re.fullmatch(r"[0-9a-f]{32}", kept) else None
+    return whole if trace_id_of(whole) else None

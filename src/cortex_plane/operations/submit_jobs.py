@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Any, get_args
@@ -59,8 +59,11 @@ async def submit_jobs(
     *,
     connection: Any = None,
     payload_limit_bytes: int = PAYLOAD_LIMIT_BYTES,
+    trace: str | None = None,
 ) -> list[JobId]:
     jobs = [await checked(directory, new_id, submission, payload_limit_bytes) for submission in submissions]
+    if trace is not None:
+        jobs = [replace(job, trace_id=trace) for job in jobs]
     if not jobs:
         return []
     await check_budgets(store, directory, jobs)

@@ -10,6 +10,9 @@ from cortex_plane.core.jobs import JobId, Run, RunId, TenantId
 class Runs(Protocol):
     async def get(self, job_id: JobId, run_id: RunId) -> Run | None: ...
 
+    async def trace(self, job_id: JobId) -> tuple[str | None, str | None]:
+        """What was kept of the trace that a job belongs to, and of that of the job that it retries."""
+
     async def list_open(
         self, tenant_id: TenantId, *, run_id: RunId | None = None, before: RunId | None = None, limit: int = 50
     ) -> list[Run]:

@@ -6,13 +6,14 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
 import structlog
 
 from cortex_plane.core.checkpoints import Checkpoint
-from cortex_plane.core.errors import CheckpointCorrupted, Conflict, InvalidInput, LeaseLost
+from cortex_plane.core.errors import CheckpointCorrupted, Conflict, InvalidInput, LeaseLost, Unavailable
 from cortex_plane.core.instants import SECOND
 from cortex_plane.core.jobs import Claimed
 from cortex_plane.core.outcomes import AwaitingApproval, AwaitingChild, Done, Failed, Interrupted, Outcome, Sleeping
@@ -72,7 +73,7 @@ class Execution:
     async def run(self) -> Outcome | None:
         """How it ended; None when the run was superseded and its result is dropped."""
         current_run.set(self.claimed)
-        outcome = await self._outcome()
+        outcome = await (self._outcome() if self._lent.services.telemetry is None else self._traced())
         if isinstance(outcome, Failed | Done) and outcome.run is None and self.context.details is not None:
             outcome = replace(outcome, run=self.context.details)
         self._returned = True
@@ -86,6 +87,17 @@ class Execution:
                 return Interrupted()
             case None:
                 return outcome
+
+    async def _traced(self) -> Outcome:
+        telemetry = self._lent.services.telemetry
+        assert telemetry is not None
+        kept: tuple[str | None, str | None] = None, None
+        with suppress(Unavailable):  # A trace is a help, never a reason not to run.
+            kept = await self._lent.trace(self.claimed.job_id)
+        with telemetry.running(self.claimed, *kept) as tell:
+            outcome = await self._outcome()
+            tell(outcome)
+            return outcome
 
     async def _outcome(self) -> Outcome:
         try:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from cortex_plane.core.jobs import JobId
 from cortex_plane.operations.directory import Directory
 from cortex_plane.operations.find_approvers import find_approvers
 from cortex_plane.operations.find_child import find_child
 from cortex_plane.operations.submit_child import submit_child
 from cortex_plane.ports.clock import Clock, NewId, Random
 from cortex_plane.ports.store import Checkpoints, Store
+from cortex_plane.ports.telemetry import Telemetry
 from cortex_plane.runtime.durable.recorder import DEFAULT_SIZES, Fault, Services, Sizes
 from cortex_plane.runtime.outbox import Outbox
 from cortex_plane.runtime.reporter import Reporter
@@ -35,6 +37,7 @@ class Lent:
     services: Services
     checkpoints: Checkpoints
     agent_ids: Mapping[str, str]
+    trace: Callable[[JobId], Awaitable[tuple[str | None, str | None]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Lender:
     new_id: NewId
     random: Random
     terms: Terms
+    telemetry: Telemetry | None = None
 
     async def lend(self, outbox: Outbox, reporter: Reporter, job_types: Iterable[str]) -> Lent:
         services = Services(
@@ -60,6 +64,7 @@ class Lender:
             files=self.terms.files,
             sizes=self.terms.sizes,
             fault=self.terms.fault,
+            telemetry=self.telemetry,
         )
         agent_ids = {job_type: (await self.directory.agent(job_type)).id for job_type in job_types}
-        return Lent(services, self.store.checkpoints, agent_ids)
+        return Lent(services, self.store.checkpoints, agent_ids, self.store.runs.trace)

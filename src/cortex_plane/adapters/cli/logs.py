@@ -53,10 +53,20 @@ def _common(settings: Settings) -> list[Any]:
     return [
         structlog.contextvars.merge_contextvars,
         add_run,
+        _add_trace,
         _hide_fields(settings.secrets()),
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False) if only_time else structlog.processors.TimeStamper(fmt="iso"),
     ]
+
+
+def _add_trace(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Of the span in which a line is written, if this program has to do with traces at all."""
+    tracing = sys.modules.get("opentelemetry.trace")
+    if tracing is not None and (span := tracing.get_current_span().get_span_context()).is_valid:
+        event.setdefault("trace_id", f"{span.trace_id:032x}")
+        event.setdefault("span_id", f"{span.span_id:016x}")
+    return event
 
 
 def _hide_fields(secrets: tuple[str, ...]) -> Any:

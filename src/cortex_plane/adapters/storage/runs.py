@@ -17,6 +17,11 @@ class SqlRuns:
         found = await self._database.read("runs/get", job_id=job_id, id=run_id)
         return rows.run(found[0]) if found else None
 
+    async def trace(self, job_id: JobId) -> tuple[str | None, str | None]:
+        for row in await self._database.read("runs/trace", id=job_id):
+            return row["trace_id"], row["retried"]
+        return None, None
+
     async def list_open(
         self, tenant_id: TenantId, *, run_id: RunId | None = None, before: RunId | None = None, limit: int = 50
     ) -> list[Run]:

@@ -49,6 +49,8 @@ def as_json(job: NewJob) -> dict[str, Any]:
         document |= {"parent_id": job.parent_id, "cancel_with_parent": job.cancel_with_parent}
     if job.schedule_id is not None or job.request_id is not None:
         document |= {"schedule_id": job.schedule_id, "request_id": job.request_id, "trace_id": job.trace_id}
+    elif job.trace_id is not None:
+        document["trace_id"] = job.trace_id
     if job.checkpoint is not None:
         document |= {"checkpoint_id": job.checkpoint.checkpoint_id, "checkpoint": embedded(job.checkpoint.document)}
     return document

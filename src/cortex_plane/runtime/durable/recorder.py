@@ -20,6 +20,7 @@ from cortex_plane.core.jobs import AgentId, Claimed, JobId, TenantId
 from cortex_plane.core.states import JobStatus
 from cortex_plane.operations.submit_jobs import Submission
 from cortex_plane.ports.clock import Clock, NewId, Random
+from cortex_plane.ports.telemetry import Telemetry
 from cortex_plane.runtime.durable.journal import Journal
 from cortex_plane.runtime.durable.scopes import Scopes
 from cortex_plane.runtime.durable.snapshot import document
@@ -64,6 +65,7 @@ class Services:
     files: Path
     sizes: Sizes
     fault: Fault | None = None
+    telemetry: Telemetry | None = None
 
 
 class Recorder:

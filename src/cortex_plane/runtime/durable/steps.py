@@ -109,7 +109,10 @@ class StepRunner:
         while True:
             try:
                 with self.recorder.scopes.entered(outside.inside(key)):
-                    return await within(self.options.timeout, self.name, called(work, args, kwargs))
+                    doing = within(self.options.timeout, self.name, called(work, args, kwargs))
+                    if services.telemetry is not None:
+                        doing = services.telemetry.working(self.kind, self.name, doing)
+                    return await doing
             except (PermanentFailure, InvalidInput, CodeChanged):
                 raise
             except Exception:

@@ -192,7 +192,10 @@ class ToolRunner:
             kwargs = {"invocation_id": tool.invocation_id, **kwargs}
         try:
             with recorder.scopes.entered(scope.inside(key)):
-                value = await within(self.options.timeout, self.name, called(work, args, kwargs))
+                doing = within(self.options.timeout, self.name, called(work, args, kwargs))
+                if recorder.services.telemetry is not None:
+                    doing = recorder.services.telemetry.working("tool", self.name, doing)
+                value = await doing
             text = encode_result(value, self.name)
         except Exception as error:
             failure = await self._failed(key, tool, error, started_at)

@@ -20,7 +20,6 @@ from cortex_plane.core.jobs import HistoryEntry, Job, JobId, JobSummary, Run
 from cortex_plane.core.states import JobStatus
 from cortex_plane.core.why import Reason
 from cortex_plane.operations.search_jobs import JobWish, search_jobs
-from cortex_plane.operations.submit_jobs import Submission
 from cortex_plane.plane import Plane
 from cortex_plane.ports.clock import NewId
 
@@ -49,7 +48,7 @@ async def submit_job(
     """Submits a job."""
 
     async def work(ids: NewId) -> Job:
-        [job_id] = await _submit(plane, [body.submission(caller)], ids)
+        [job_id] = await plane.submit_checked([body.submission(caller)], ids=ids, traceparent=request.headers.get("traceparent"))
         await _wait(plane, job_id, wait)
         return await job_in(plane, caller, job_id)
 
@@ -63,7 +62,8 @@ async def submit_jobs(
     """Submits many jobs, all of them or none, in this order."""
 
     async def work(ids: NewId) -> JobIds:
-        return JobIds(ids=await _submit(plane, [job.submission(caller) for job in body.jobs], ids))
+        submissions = [job.submission(caller) for job in body.jobs]
+        return JobIds(ids=await plane.submit_checked(submissions, ids=ids, traceparent=request.headers.get("traceparent")))
 
     return await created(request, caller, idempotency_key, JobIds, work)
 
@@ -139,10 +139,6 @@ async def job_checkpoint(caller: Viewer, plane: ThePlane, job_id: IdPath) -> dic
     if job.checkpoint_id is None:
         raise NotFound(f"Job {job_id} has no checkpoint: nothing durable has happened in it.")
     return dict(await plane.checkpoints.get(job.id))
-
-
-async def _submit(plane: Plane, submissions: list[Submission], ids: NewId) -> list[JobId]:
-    return await plane.submit_checked(submissions, ids=ids)
 
 
 async def _wait(plane: Plane, job_id: JobId, seconds: float) -> None:
