@@ -79,9 +79,7 @@ def _place(store: str) -> Iterator[str]:
 
 
 def _show(measured: dict[str, dict[int, list[float]]], ratios: dict[str, float]) -> None:
-    table = Table(
-        title=f"{ROUNDS} rounds of {DUE} ticks, ms: median, and the round in the middle by its p99", title_justify="left"
-    )
+    table = Table(title=f"{ROUNDS} rounds of {DUE} ticks, in ms", title_justify="left")
     for title in ("", "schedules", "median", "p99"):
         table.add_column(title, justify="right")
     for store, readings in measured.items():

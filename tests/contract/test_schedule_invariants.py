@@ -1,4 +1,4 @@
-"""The fourteen invariants of scheduled execution, each by its name, and what the specification calls anti-patterns."""
+"""The fourteen invariants of scheduled execution, each by its name."""
 
 from __future__ import annotations
 
@@ -295,42 +295,6 @@ async def test_execution_idempotency_persisted_over_http(plane: TestPlane, datab
     with pytest.raises(ExecutionRefused) as refused:
         await start("y")
     assert refused.value.code == "key_reused"
-
-
-# -- anti-patterns -------------------------------------------------------------------------------
-
-
-async def test_schedules_are_not_polled(plane: TestPlane, database_url: str) -> None:
-    """The job of a slot waits in the queue. While nothing is due, a worker does not look at the schedules."""
-    reporting(plane)
-    await plane.schedules.add("hourly", "agent:report", "0 * * * *")
-    await plane.work()
-    store: Any = await plane.store
-    asked: list[str] = []
-    for name in ("read", "write", "write_once"):
-        original = getattr(store._database, name)
-
-        def noting(statement: str, *values: Any, original: Any = original, **named: Any) -> Any:
-            asked.append(statement)
-            return original(statement, *values, **named)
-
-        setattr(store._database, name, noting)
-
-    await plane.run_worker(until_idle=True)
-
-    assert asked
-    assert not [name for name in asked if name.startswith("slots/")]
-    allowed = {"schedules/any", "schedules/take_turn", "schedules/list"}  # The start of a worker, and every five minutes.
-    assert {name for name in asked if name.startswith("schedules/")} <= allowed
-
-
-async def test_nothing_is_executed_without_an_idempotency_key(plane: TestPlane) -> None:
-    app = serve_itself(plane)
-
-    for path, operations in app.openapi()["paths"].items():
-        if path.endswith("/runs") and "post" in operations:
-            keys = [one for one in operations["post"]["parameters"] if one["name"] == "Idempotency-Key"]
-            assert [key["required"] for key in keys] == [True], path
 
 
 async def test_execution_idempotency_persisted(plane: TestPlane, database_url: str) -> None:
