@@ -250,7 +250,7 @@ async def test_of_two_clients_that_saw_the_same_job_one_changes_it(api: Api, adm
 
 
 @pytest.mark.parametrize(
-X
+    ("place", "anchored", "order"),
     [("front", False, "cdab"), ("back", False, "abcd"), ("before", True, "cdab"), ("after", True, "acdb")],
 )
 async def test_many_are_moved_and_then_stand_in_the_order_of_the_request(
