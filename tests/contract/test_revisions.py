@@ -104,3 +104,22 @@ async def test_what_was_seen_before_its_end_is_not_retried(scene: Scene) -> None
 
     assert await tried(retry(scene, job_id, 1)) is RevisionChanged
     assert await tried(retry(scene, job_id, 2)) is None
+
+
+async def test_a_retry_into_which_another_slips_is_refused_though_that_one_has_ended(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await scene.submit()
+    await cancel_job(scene.store, job_id)
+    jobs = scene.store.jobs
+    look = jobs.chain_end
+
+    async def look_late(wanted: JobId) -> object:
+        monkeypatch.setattr(jobs, "chain_end", look)
+        await cancel_job(scene.store, await retry_job(scene.store, new_id, wanted))
+        return await look(wanted)
+
+    monkeypatch.setattr(jobs, "chain_end", look_late)
+
+    assert await tried(retry(scene, job_id, 2)) is StillRunning
+    assert len(await jobs.chain(job_id)) == 2

@@ -1,5 +1,4 @@
--- Cancels a job that has not ended; one that is only to be replaced, while it waits for its first run. No row: neither, or
--- it has moved on from the revision that was seen.
+-- Cancels a job that has not ended, at the revision that was seen; one to be replaced, before its first run. No row: neither.
 -- Differs: with one writer there is nothing to lock.
 update cortex.job
 set status = 'CANCELLED',
