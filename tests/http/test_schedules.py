@@ -40,7 +40,7 @@ async def test_a_schedule_is_added_with_its_grant_and_runs(api: Api, operator: A
     assert added.headers["location"] == f"/api/v1/schedules/{schedule['id']}"
     assert (grant["scopes"], grant["max_uses"], grant["uses"]) == (["agent:run:echo"], 5, 1)
     assert (slot["status"], slot["scheduled_for"], slot["origin"]) == ("success", "2026-01-05T10:00:00Z", "cron")
-    run = (await operator.get(f"/runs/{slot['run_id']}")).json()
+    run = (await operator.get(f"/graph-runs/{slot['run_id']}")).json()
     assert (run["progress"], run["trace_id"]) == ("success", slot["trace_id"])
     assert schedule["created_by"].startswith("key:")
 

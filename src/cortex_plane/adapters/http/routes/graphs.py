@@ -84,13 +84,13 @@ async def start_run_of_graph(
         started = await start_run(opened.store, opened.directory, plane.clock, plane._ids, wish, payload_limit_bytes=limit)
     except KeyReused:
         raise KeyUsedElsewhere from None
-    response.headers["Location"] = f"/api/v1/runs/{started.run_id}"
+    response.headers["Location"] = f"/api/v1/graph-runs/{started.run_id}"
     if started.replayed:
         response.headers[REPLAYED] = "true"
     return StartedRun(run_id=started.run_id, trace_id=started.trace_id)
 
 
-@router.get("/runs/{run_id}")
+@router.get("/graph-runs/{run_id}")
 async def get_run(caller: Viewer, plane: ThePlane, run_id: IdPath, wait: Wait = 0) -> RunState:
     """How a run goes that was started under a grant, also when its job has been deleted since."""
     run = await run_in(plane, caller, run_id)
