@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
@@ -18,13 +18,11 @@ from cortex_plane.agents import Agent, AsyncHandler
 from cortex_plane.approvals import Approvals
 from cortex_plane.auditing import Auditing
 from cortex_plane.checkpoints import CheckpointsOfPlane
-from cortex_plane.core.agents import AgentRecord
 from cortex_plane.core.errors import InvalidInput, did_you_mean
 from cortex_plane.core.jobs import (
     DEFAULT_QUEUE,
     DEFAULT_TENANT,
     INTERNAL_PREFIX,
-    AgentId,
     HistoryEntry,
     Job,
     JobId,
@@ -37,21 +35,20 @@ from cortex_plane.costs import Costs
 from cortex_plane.grants import Billing, Grants
 from cortex_plane.groups import Groups
 from cortex_plane.handles import JobHandle
+from cortex_plane.opened import Opened
 from cortex_plane.operations.await_result import await_result
 from cortex_plane.operations.cancel_job import cancel_job
-from cortex_plane.operations.directory import Directory
 from cortex_plane.operations.find_job import find_job, find_job_id
 from cortex_plane.operations.retry_job import retry_job
 from cortex_plane.operations.submit_jobs import Submission, submit_jobs
 from cortex_plane.options import SubmitOptions
 from cortex_plane.people import People
-from cortex_plane.ports.channels import Channel, Clicks
+from cortex_plane.ports.channels import Channel
 from cortex_plane.ports.clock import Clock, NewId
 from cortex_plane.ports.graphs import GraphCheckpoints
 from cortex_plane.ports.store import Store
 from cortex_plane.retention import Retention
 from cortex_plane.runtime.agents import AgentCode, check_handler, kind_of
-from cortex_plane.runtime.built_in import built_in_agents
 from cortex_plane.runtime.commands import command_handler
 from cortex_plane.runtime.context import Context
 from cortex_plane.runtime.durable.recorder import Fault, Sizes
@@ -64,7 +61,7 @@ from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
 from cortex_plane.templates import Templates
 from cortex_plane.webhooks import Webhooks
-from cortex_plane.wiring import channels, clicks, execution_service, graph_executor, http_client, open_store, telemetry
+from cortex_plane.wiring import graph_executor
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -334,51 +331,6 @@ class Plane(Steering):
             opened = self._opened[loop] = Opened(self)
         await opened.ready()
         return opened
-
-
-class Opened:
-    """A plane's store in one event loop, with the agents of the code written to it."""
-
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
-        self._lock = asyncio.Lock()
-        self._is_open = False
-        self._registered: set[str] = set()
-        self.store = open_store(plane.settings.database_url, plane.clock, plane._ids)
-        self.directory = Directory(self.store)
-        self.telemetry = telemetry()
-        http, settings = http_client(), plane.settings
-        self.execution = execution_service(
-            settings, self.store, self.directory, plane.clock, plane._ids, http, plane.execution_app
-        )
-        self._http = http
-        self.channels = channels(settings, http, plane.clock, self.store.webhooks.target, plane.channels)
-        self.built_in = built_in_agents(
-            self.store, self.directory, plane._ids, plane.clock, http, self.execution, self.channels, settings.public_url
-        )
-
-    @cached_property
-    def clicks(self) -> dict[str, Clicks]:
-        """The services whose buttons decide, by name."""
-        return clicks(self._plane.settings, self._http, self._plane.clock)
-
-    async def ready(self) -> None:
-        if self._is_open and self._registered.issuperset(self._plane.agents):
-            return
-        async with self._lock:
-            if not self._is_open:
-                await self.store.open()
-                self._is_open = True
-            await self.register(self._plane.agents)
-
-    async def register(self, agents: Mapping[str, AgentCode]) -> None:
-        missing = [code for name, code in agents.items() if name not in self._registered]
-        if missing:
-            await self.store.agents.register(
-                [AgentRecord(AgentId(self._plane._ids()), code.job_type, code.config) for code in missing]
-            )
-            await self.directory.refresh()
-            self._registered.update(code.job_type for code in missing)
 
 
 class AgentDecorator:

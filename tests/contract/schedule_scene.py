@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -118,3 +119,18 @@ async def look_after(plane: TestPlane, schedule: Schedule, at: datetime, executi
         return (await (await runner(plane, execution)).look_after(job_id, schedule.id, at, "cron"))["slot"]
     except SleepUntil:
         return "sleeping"
+
+
+def slow(plane: TestPlane) -> tuple[list[str], asyncio.Event]:
+    """An agent that waits durably until the test lets it go, and says when it was stopped."""
+    told: list[str] = []
+    free = asyncio.Event()
+
+    @plane.agent("slow")
+    async def work(ctx: Context) -> None:
+        told.append("began")
+        while not free.is_set():
+            await ctx.sleep(60)
+        told.append("ended")
+
+    return told, free

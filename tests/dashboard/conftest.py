@@ -11,12 +11,12 @@ from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
 from cortex_plane import Context
-from cortex_plane.adapters.dashboard.app import create_dashboard
 from cortex_plane.adapters.http.access import COOKIE, csrf_token
 from cortex_plane.core.access import AccountExists
 from cortex_plane.core.jobs import JobId
 from cortex_plane.operations.sign_in import open_sign_in
 from cortex_plane.testing import TestPlane
+from tests.apps import dashboard_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ async def site(plane: TestPlane) -> AsyncIterator[Site]:
         return version
 
     async with AsyncExitStack() as stack:
-        yield Site(plane, create_dashboard(plane), stack)
+        yield Site(plane, dashboard_of(plane), stack)
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
 from cortex_plane import Context, JobHandle
-from cortex_plane.adapters.http.app import create_app
 from cortex_plane.adapters.http.routes.channel_callbacks import NOTHING_DONE, STILL_AT_IT
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.approval_messages import button_data
@@ -29,6 +28,7 @@ from cortex_plane.core.people import User
 from cortex_plane.ports.store import Store
 from cortex_plane.testing import TestPlane, throwaway_plane
 from tests.adapters.channels.server import Said, Server, served
+from tests.apps import app_of
 from tests.built_in.fakes import Request
 
 ROOT = "http://localhost"
@@ -301,7 +301,7 @@ async def open_house(database_url: str) -> AsyncIterator[House]:
                 slack_url=slack_server.url,
             )
         )
-        app = create_app(plane)
+        app = app_of(plane)
         client = AsyncClient(transport=ASGITransport(app, raise_app_exceptions=False), base_url=ROOT)
         await stack.enter_async_context(client)
         yield House(plane, app, client, slack_server, told, await plane.store)

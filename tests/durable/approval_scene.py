@@ -58,3 +58,14 @@ class People:
 
     async def deny(self, job: JobHandle[Any], name: str, reason: str | None = None) -> None:
         assert isinstance(await self.decide(job, name, "denied", reason=reason), Decided)
+
+
+def counted() -> tuple[list[Any], Any]:
+    """What was done so far, and what does it."""
+    done: list[Any] = []
+
+    async def do(what: Any) -> Any:
+        done.append(what)
+        return what
+
+    return done, do

@@ -10,7 +10,7 @@ import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 
-from cortex_plane import Context, InvalidInput, JobFailed
+from cortex_plane import InvalidInput, JobFailed
 from cortex_plane.core.graphs import Answer
 from cortex_plane.testing import TestPlane
 from tests.graphs.test_agents import People, State, line_of, says
@@ -91,14 +91,3 @@ async def test_what_is_no_compiled_graph_is_refused_with_advice(plane: TestPlane
         with pytest.raises(InvalidInput, match=advice):
             plane.graph("wrong", wrong)
     plane.graph("right", compiled)
-
-
-async def test_a_question_without_anybody_to_ask_fails_the_job_with_advice(plane: TestPlane) -> None:
-    if hasattr(Context, "approval"):
-        pytest.skip("There are approvals.")
-    job = await plane.graph("graph", line_of(("ask", lambda state: interrupt("Who?")))).submit(topic="x")
-
-    await plane.work()
-
-    with pytest.raises(JobFailed, match="there is nobody to ask"):
-        await job.result(timeout=5)

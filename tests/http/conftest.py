@@ -12,13 +12,13 @@ from fastapi import FastAPI
 from httpx import URL, ASGITransport, AsyncClient
 
 from cortex_plane import Context
-from cortex_plane.adapters.http.app import create_app
 from cortex_plane.adapters.http.routes import list_events
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.jobs import JobId
 from cortex_plane.operations.add_tenant import add_tenant
 from cortex_plane.settings import Settings
 from cortex_plane.testing import TestPlane
+from tests.apps import app_of
 
 BASE = "http://localhost/api/v1"
 INTERNAL = "http://localhost/api/internal"
@@ -72,7 +72,7 @@ async def api(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         raise ValueError("no")
 
     async with AsyncExitStack() as stack:
-        yield Api(plane, create_app(plane, with_secrets(plane.settings)), stack)
+        yield Api(plane, app_of(plane, with_secrets(plane.settings)), stack)
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from typing import Any
 
 from cortex_plane.core.instants import Instant
 from cortex_plane.core.jobs import WorkerId
+from cortex_plane.opened import Opened
 from cortex_plane.operations.rescue_runs import rescue_runs
-from cortex_plane.plane import Opened, Plane
+from cortex_plane.plane import Plane
 from cortex_plane.runtime.durable.suspending import SleepUntil
 from cortex_plane.settings import Settings
 from cortex_plane.testing.clock import ManualClock

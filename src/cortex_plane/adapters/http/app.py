@@ -36,11 +36,8 @@ def create_app(
     """The plane is opened when the app starts and closed when it stops. `extend` may add routes of its own."""
     settings = settings or plane.settings
     app = FastAPI(version=_version(), docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=_lifespan)
-    app.state.plane, app.state.secure = plane, settings.http_secure
+    serve(app, plane, settings)
     hide_tokens_of_the_server()
-    app.state.service_keys = service_keys(settings)
-    app.state.streams, app.state.figures = 0, metrics.KeptFigures()
-    app.state.duties = [Duty("sweeper", partial(_sweep, plane), plane.clock)]
     handle_errors(app)
     app.include_router(docs.router)
     mount(app)
@@ -51,6 +48,14 @@ def create_app(
     limits = Limits(allowed_hosts(settings), settings.http_body_limit_bytes, settings.http_secure)
     app.add_middleware(Frame, limits=limits, new_id=plane._ids)
     return app
+
+
+def serve(app: FastAPI, plane: Plane, settings: Settings) -> None:
+    """Says which plane the routes of an app are about. Its routes take long to make; what they are about does not."""
+    app.state.plane, app.state.secure = plane, settings.http_secure
+    app.state.service_keys = service_keys(settings)
+    app.state.streams, app.state.figures = 0, metrics.KeptFigures()
+    app.state.duties = [Duty("sweeper", partial(_sweep, plane), plane.clock)]
 
 
 def allowed_hosts(settings: Settings) -> set[str]:
