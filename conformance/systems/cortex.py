@@ -22,6 +22,7 @@ from conformance.systems import NotOffered, Recorded
 from cortex_plane import Context, Happened, Plane, Settings
 from cortex_plane.adapters.event_loop import run
 from cortex_plane.core.jobs import JobId
+from cortex_plane.runtime.durable.entries import whole
 from cortex_plane.runtime.durable.loading import checked_blob
 
 importlib.import_module("cortex_plane.runtime.durable.shape")  # Slow to import: once, before the children are forked.
@@ -118,7 +119,7 @@ async def _recorded(database: str) -> Recorded:
         blob = checked_blob(stored[0])
     tools = {tool["invocation_id"]: tool for tool in blob["active_tools"]}
     steps = blob["memory_context"]["working_data"]["$cortex"]["steps"]
-    results = {key.partition("#")[0]: entry for key, entry in steps.items()}
+    results = {key.partition("#")[0]: whole(entry) for key, entry in steps.items()}
     ended = [step["step_id"] for step in blob["execution_log"] if step["step_id"] != "start"]
     return [(step, _result(results[step], tools)) for step in ended]
 

@@ -18,8 +18,8 @@ from cortex_plane.core.gates import Approval, Gate
 from cortex_plane.core.normal_json import normal
 from cortex_plane.ports.json_text import encode
 from cortex_plane.runtime.durable.calls import HOW_TO_GO_ON, input_digest
+from cortex_plane.runtime.durable.entries import Entry
 from cortex_plane.runtime.durable.flow import outside_gather
-from cortex_plane.runtime.durable.journal import Entry
 from cortex_plane.runtime.durable.recorder import Recorder
 from cortex_plane.runtime.durable.scopes import checked_step_name
 from cortex_plane.runtime.durable.suspending import AwaitApproval

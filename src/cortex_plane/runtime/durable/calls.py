@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from cortex_plane.core.errors import CodeChanged, StepFailed, StepTimedOut
 from cortex_plane.ports.json_text import encode, fingerprint
-from cortex_plane.runtime.durable.journal import Entry
+from cortex_plane.runtime.durable.entries import Entry
 from cortex_plane.runtime.durable.recorder import Recorder
 from cortex_plane.runtime.failures import described
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.ports.json_text import loads
+from cortex_plane.runtime.durable.entries import whole
 from cortex_plane.runtime.durable.loading import Blob
 from cortex_plane.runtime.durable.memory import RESERVED
 from cortex_plane.runtime.durable.snapshot import resealed
@@ -15,7 +16,7 @@ def forked(blob: Blob, blobs: dict[str, str], from_step: str, checkpoint_id: str
     """The document of the fork. `from_step` is a name, with `#2` for its second time; it is the first step that runs anew."""
     engine = blob["memory_context"].get("working_data", {}).get(RESERVED, {"steps": {}})
     cut_key = _key(blob, engine["steps"], from_step)
-    cut = engine["steps"][cut_key]
+    cut = whole(engine["steps"][cut_key])
     inside = f"{cut_key}/"
     kept = {key: entry for key, entry in engine["steps"].items() if not key.startswith(inside) and _is_before(entry, cut)}
     log = [step for step in blob["execution_log"] if step["step_index"] <= cut["after"]]
@@ -62,7 +63,7 @@ def _key(blob: Blob, steps: dict[str, Any], wanted: str) -> str:
 def _is_before(entry: dict[str, Any], cut: dict[str, Any]) -> bool:
     """A call that was begun and not settled belongs to the original: its child, its effect, its sleep."""
     settled = "result" in entry or entry.get("blob") or entry.get("error")
-    unsettled = entry["kind"] == "call" and not settled
+    unsettled = whole(entry)["kind"] == "call" and not settled
     return bool(entry["order"] < cut["order"]) and not unsettled
 
 

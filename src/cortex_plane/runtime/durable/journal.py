@@ -13,12 +13,12 @@ from typing import Any
 from cortex_plane.core.checkpoints import Blob
 from cortex_plane.core.instants import as_text
 from cortex_plane.ports.json_text import dumps, embedded, loads
+from cortex_plane.runtime.durable.entries import Entry, packed, whole
 from cortex_plane.runtime.durable.memory import RESERVED, Memory
 
 INLINE_BYTES = 1024
 SUMMARY_LIMIT = 100
 
-Entry = dict[str, Any]
 Spent = tuple[int, int, int]
 """Prompt tokens, completion tokens, cents: all that the job has used."""
 
@@ -84,7 +84,7 @@ class Journal:
         """What is recorded under this identity. The memory and the sums become what they were after it."""
         if key not in self.entries:
             return None
-        entry: Entry = self.unasked.pop(key) if key in self.unasked else loads(self.entries[key])
+        entry: Entry = self.unasked.pop(key) if key in self.unasked else whole(loads(self.entries[key]))
         self._remember(entry)
         return entry
 
@@ -121,7 +121,7 @@ class Journal:
         if self.spent != self._noted_spent:
             entry["spent"] = list(self.spent)
             self._noted_spent = self.spent
-        self.keep(key, dumps(entry))
+        self.keep(key, dumps(packed(entry, result)))
         if "error" in entry:
             self.unwritten_failures.add(key)
 

@@ -11,6 +11,7 @@ from cortex_plane.core.checkpoints import StoredCheckpoint
 from cortex_plane.core.errors import CheckpointCorrupted, InvalidInput
 from cortex_plane.core.normal_json import normal
 from cortex_plane.ports.json_text import dumps, embedded, loads
+from cortex_plane.runtime.durable.entries import whole
 from cortex_plane.runtime.durable.journal import Journal, ToolState
 from cortex_plane.runtime.durable.memory import RESERVED
 from cortex_plane.runtime.durable.snapshot import SCHEMA_VERSION, crc_of
@@ -86,7 +87,7 @@ def journal_from(
     journal = Journal(
         seed=engine["seed"],
         state_version=engine["state_version"],
-        unasked=engine["steps"],
+        unasked={key: whole(entry) for key, entry in engine["steps"].items()},
         tools={tool["invocation_id"]: _tool(tool) for tool in blob["active_tools"]},
         log=[embedded(dumps(step)) for step in blob["execution_log"]],
         blobs=dict(blobs),

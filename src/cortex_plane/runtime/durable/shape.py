@@ -66,11 +66,11 @@ class CheckpointBlob(Strict):
 
 
 class JournalEntry(Strict):
-    """One durable call, under its identity."""
+    """One durable call, under its identity. A step leaves out what is usual."""
 
-    kind: Literal["step", "tool", "llm", "sleep", "now", "call", "approval"]
     order: Count
-    after: Count
+    kind: Literal["step", "tool", "llm", "sleep", "now", "call", "approval"] = "step"
+    after: Count | None = None
     input: str | None = None
     result: Any = None
     blob: str | None = None

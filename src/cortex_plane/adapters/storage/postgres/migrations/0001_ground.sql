@@ -111,7 +111,7 @@ create table cortex.job (
   output jsonb,
   error jsonb,
   error_message text,
-  checkpoint jsonb,
+  checkpoint json,
   retry_count int not null default 0,
   max_retries int not null default 3 check (max_retries between 0 and 100),
   retry_policy jsonb,

@@ -14,7 +14,8 @@ alter table cortex.job
 alter table cortex.job set (toast_tuple_target = 4080);
 do $$ begin
   alter table cortex.job alter column checkpoint set compression lz4;
-exception when feature_not_supported then null;  -- Not every server is built with it.
+exception when feature_not_supported then
+  alter table cortex.job alter column checkpoint set storage external;
 end $$;
 
 -- A result of some KiB is not compressed either (22 µs instead of 80).
@@ -73,7 +74,7 @@ declare
 begin
   with saved as (
     update cortex.job j
-    set checkpoint = c.document::jsonb,
+    set checkpoint = c.document::json,
       checkpoint_id = c.id,
       cost_cents = j.cost_cents + case when j.checkpoint_id = c.id then 0 else c.cost_cents end,
       updated_at = greatest(cortex.now(), j.updated_at)
@@ -120,7 +121,7 @@ begin
       cause = c.cause,
       actor = _actor,
       note = c.note,
-      checkpoint = coalesce(c.checkpoint::jsonb, j.checkpoint),
+      checkpoint = coalesce(c.checkpoint::json, j.checkpoint),
       checkpoint_id = coalesce(c.checkpoint_id, j.checkpoint_id)
     from jsonb_to_recordset(_batch) as c(
       job_id uuid, run_id uuid, status cortex.job_status, output jsonb, error jsonb, error_message text, wait_reason text,

@@ -336,6 +336,11 @@ declare
   _audited boolean;
   _keyed boolean;
 begin
+  -- Runs that go on, as after every checkpoint: seen without a join.
+  if not exists (select 1 from new_job where status <> 'RUNNING') and not exists (select 1 from old_job where status <> 'RUNNING')
+  then
+    return null;
+  end if;
   select array_agg(n.id) filter (where o.status = 'PENDING' or o.status = 'RETRY'),
       array_agg(n.id) filter (where o.status = 'RUNNING'),
       bool_or(n.status = 'RUNNING'),

@@ -1,7 +1,7 @@
 -- Saves one checkpoint that brings no large results, fenced by its run and its predecessor; returns the id if it applied.
--- Differs: a document is jsonb here.
+-- Differs: a document is json here.
 update cortex.job
-set checkpoint = cast(:document as jsonb),
+set checkpoint = cast(:document as json),
   checkpoint_id = :id,
   cost_cents = cost_cents + case when checkpoint_id = :id then 0 else cast(:cost_cents as bigint) end,
   updated_at = greatest(cortex.now(), updated_at)

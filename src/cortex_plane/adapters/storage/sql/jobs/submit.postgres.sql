@@ -18,5 +18,5 @@ from jsonb_to_recordset(cast(:jobs as jsonb)) as j(
   retry_policy jsonb, run_at bigint, delay_seconds double precision, timeout_seconds double precision, job_key text,
   serial_key text, tags jsonb, created_by text, template_id uuid, group_id uuid, schedule_id uuid,
   request_id uuid, trace_id text, parent_id uuid, session_id uuid,
-  cancel_with_parent boolean, checkpoint_id uuid, checkpoint jsonb)
+  cancel_with_parent boolean, checkpoint_id uuid, checkpoint json)
 on conflict (id) do nothing;
