@@ -20,6 +20,7 @@ Cortex Plane: durable agent work, on one SQLite file or on PostgreSQL.
 Usage: cortex COMMAND [OPTIONS]
 
 Work
+  new            Make a folder with a small project that runs: an agent, its tests, and what to do next.
   dev            Run an app with its dashboard on this machine, and start it anew when its files change.
   worker         Run the agents of an app until you stop it.
   serve          Serve the HTTP API and the dashboard until you stop it.
@@ -61,6 +62,7 @@ Care
   doctor         Check this installation and say what is wrong.
 
 First steps
+  cortex new otters                             a project to begin with; it says what to type next
   cortex worker examples/hello.py               in one terminal
   cortex jobs submit greet name=Ada --wait      in another
   cortex jobs submit --help                     every command explains itself

@@ -45,6 +45,7 @@ GROUPS = {
 }
 
 COMMANDS = {
+    "new": Command("new:new", "NAME", "Make a folder with a small project that runs: an agent, its tests, and what to do next."),
     "dev": Command("dev:dev", "[APP]", "Run an app with its dashboard on this machine, and start it anew when its files change."),
     "worker": Command("worker:worker", "[APP]", "Run the agents of an app until you stop it."),
     "serve": Command("serve:serve", "[APP]", "Serve the HTTP API and the dashboard until you stop it."),
