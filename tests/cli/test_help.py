@@ -37,6 +37,7 @@ Jobs
   jobs why       Say why a job is not running.
   jobs move      Move a waiting job within its queue.
   jobs priority  Change the priority of a waiting job.
+  runs           Look at the executions of jobs.
 
 Steering
   queues         See what waits where; pause, limit and share.

@@ -10,7 +10,7 @@ from cortex_plane.adapters.cli.style import painted
 
 HEADINGS = {
     "Work": ("new", "dev", "worker", "serve"),
-    "Jobs": ("jobs",),
+    "Jobs": ("jobs", "runs"),
     "Steering": ("queues", "gate", "approvals", "templates", "groups", "schedules", "grants", "billing", "webhooks"),
     "Care": ("tenants", "keys", "users", "budgets", "retention", "checkpoints", "schema", "audit", "db", "doctor"),
 }
