@@ -12,7 +12,7 @@ HEADINGS = {
     "Work": ("new", "dev", "worker", "serve"),
     "Jobs": ("jobs", "runs"),
     "Steering": ("queues", "gate", "approvals", "templates", "groups", "schedules", "grants", "billing", "webhooks"),
-    "Care": ("tenants", "keys", "users", "budgets", "retention", "checkpoints", "schema", "audit", "db", "doctor"),
+    "Care": ("tenants", "keys", "users", "budgets", "retention", "checkpoints", "schema", "audit", "db", "completion", "doctor"),
 }
 HEADING_OF = {group: heading for heading, groups in HEADINGS.items() for group in groups}
 

@@ -176,6 +176,7 @@ COMMANDS = {
     "db status": Command("db:status", "", "Show which schema the database has."),
     "db upgrade": Command("db:upgrade", "", "Create the schema, or bring an older one up to date."),
     "db repair": Command("db:repair", "", "Mend jobs that a damaged database shows as running though nothing runs them."),
+    "completion": Command("completion:completion", "SHELL", "Print the script by which a shell completes commands and options."),
     "doctor": Command("doctor:doctor", "", "Check this installation and say what is wrong."),
 }
 
