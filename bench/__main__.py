@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from bench.help_page import help_seconds
 from bench.machine import describe_machine
 from bench.order import Order
 from bench.places import durable_cluster, fresh_database, fresh_folder
@@ -30,6 +31,7 @@ def main() -> int:
         print("The peers are not installed. Type: make bench", file=sys.stderr)
         return 2
     describe_machine(progress)
+    progress.print(f"cortex --help: {help_seconds():.3f} s", highlight=False)
     size = QUICK if arguments.quick else FULL
     readings = run_rounds(replace(size, rounds=arguments.rounds or size.rounds))
     verdicts = judge(readings)

@@ -27,7 +27,6 @@ from cortex_plane.core.jobs import (
     Job,
     JobId,
     JobSummary,
-    Run,
 )
 from cortex_plane.core.states import JobStatus
 from cortex_plane.core.traces import carried
@@ -48,6 +47,7 @@ from cortex_plane.ports.clock import Clock, NewId
 from cortex_plane.ports.graphs import GraphCheckpoints
 from cortex_plane.ports.store import Store
 from cortex_plane.retention import Retention
+from cortex_plane.runs import Runs
 from cortex_plane.runtime.agents import AgentCode, check_handler, kind_of
 from cortex_plane.runtime.commands import command_handler
 from cortex_plane.runtime.context import Context
@@ -93,6 +93,7 @@ class Plane(Steering):
         self.costs = Costs(self)
         self.checkpoints = CheckpointsOfPlane(self)
         self.retention = Retention(self)
+        self.runs = Runs(self)
         self.access = Access(self)
         self.grants = Grants(self)
         self.billing = Billing(self)
@@ -219,9 +220,6 @@ class Plane(Steering):
         """The retry chain that a job belongs to, from the first job to the last."""
         store = (await self._open_here()).store
         return await store.jobs.chain(await find_job_id(store, id_or_prefix))
-
-    async def runs(self, job_id: str) -> list[Run]:
-        return await (await self._open_here()).store.jobs.runs(JobId(job_id))
 
     async def list(
         self,

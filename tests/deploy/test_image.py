@@ -104,7 +104,7 @@ def test_its_own_steps_build_a_wheel_that_has_everything(lines: list[dict[str, A
     wanted = {
         path.relative_to(ROOT / "src").as_posix()
         for path in (ROOT / "src" / "cortex_plane").rglob("*")
-        if path.suffix in (".py", ".sql")
+        if path.suffix in (".py", ".sql", ".txt", ".html", ".css")
     }
     assert wanted - names == set()
     assert not any(name.startswith("tests/") for name in names)

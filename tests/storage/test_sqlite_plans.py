@@ -133,6 +133,8 @@ def is_scan_of_large(line: str) -> bool:
         "next due",
         "lost runs",
         "open runs",
+        "list runs",
+        "list running runs",
         "list open approvals",
         "list approvals of job",
         "list approvals for user",

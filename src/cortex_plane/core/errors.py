@@ -50,12 +50,32 @@ class AmbiguousJob(InvalidInput):
 
 
 class RunNotFound(NotFound):
-    """Runs that have ended are kept with their job, and found by it only."""
+    """Runs that have ended are kept with their job. Without it some are found at most: `otherwise` says which, and what to do."""
 
-    def __init__(self, run_id: str, *, of_a_job: bool) -> None:
-        rest = " of this job." if of_a_job else " that has not ended. To find one that has, name its job too: ?job=ID"
-        super().__init__(f"There is no run {run_id}{rest}")
+    OPEN_ONLY = "that has not ended. To find one that has, name its job too: ?job=ID"
+    NEWEST_ONLY = "among the newest 10,000. To find an older one, name its job too: --job ID"
+
+    def __init__(self, run_id: str, *, of_a_job: bool, otherwise: str = OPEN_ONLY) -> None:
+        super().__init__(f"There is no run {run_id} {'of this job.' if of_a_job else otherwise}")
         self.run_id = run_id
+
+
+class AmbiguousRun(InvalidInput):
+    def __init__(self, prefix: str, matches: Sequence[str]) -> None:
+        super().__init__(
+            f"{prefix} fits {len(matches)} runs or more: {', '.join(matches[:3])}, … Give more of the id.", field="id"
+        )
+
+
+class WorkerNotFound(NotFound):
+    def __init__(self, asked: str) -> None:
+        super().__init__(f"There is no worker {asked:.60}. To see which there are: cortex workers list")
+        self.asked = asked
+
+
+class AmbiguousWorker(InvalidInput):
+    def __init__(self, asked: str, matches: Sequence[str]) -> None:
+        super().__init__(f"{asked} fits {len(matches)} workers: {', '.join(matches[:3])}, … Give more of the id.", field="id")
 
 
 class UnknownAgent(NotFound):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from cortex_plane.core.jobs import JobId, Run, RunId, TenantId
+from cortex_plane.core.jobs import JobId, Run, RunId, TenantId, WorkerId
+from cortex_plane.core.states import RunStatus
+
+LOOKED_AT = 10_000
+"""How many of the newest runs are looked at where no job is named: there is no index over those that have ended."""
 
 
 class Runs(Protocol):
@@ -17,3 +21,9 @@ class Runs(Protocol):
         self, tenant_id: TenantId, *, run_id: RunId | None = None, before: RunId | None = None, limit: int = 50
     ) -> list[Run]:
         """Those that have not ended, newest first; or the one that is named, if it has not."""
+
+    async def find(self, prefix: str) -> list[tuple[JobId, RunId]]:
+        """At most five whose ids begin with the prefix: of those that are open, and of the newest 10,000."""
+
+    async def list(self, *, status: RunStatus | None = None, worker_id: WorkerId | None = None, limit: int = 50) -> list[Run]:
+        """Those of the newest jobs first: all that are RUNNING if that is asked for, else of the newest 10,000 runs."""

@@ -35,6 +35,10 @@ class TestPlane(Plane):
         self._replays = False
         self._ever_opened: set[Opened] = set()
 
+    def adopt(self, plane: Plane) -> None:
+        """Has the agents of an app too, so that they run here: `cortex_plane.adopt(app.plane)`."""
+        self.agents.update(plane.agents)
+
     async def work(self, **options: Any) -> None:
         """Runs everything that is ready now, to its end. What a crash left behind is rescued first, and goes on."""
         await self.rescue()

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
+from cortex_plane.adapters.cli.redrawing import watchable
 
 if TYPE_CHECKING:
     from cortex_plane.core.approvals import Verdict
@@ -27,6 +28,7 @@ As = Annotated[
 ReasonForAgent = Annotated[str | None, Parameter(metavar="TEXT", help="Why; the agent can read it.")]
 
 
+@watchable
 async def list_approvals(
     *,
     mine: Annotated[bool, Parameter(help="Only what waits for you, or for the user of --as.")] = False,

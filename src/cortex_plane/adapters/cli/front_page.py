@@ -9,14 +9,15 @@ from typing import TextIO
 from cortex_plane.adapters.cli.style import painted
 
 HEADINGS = {
-    "Work": ("dev", "worker", "serve"),
-    "Jobs": ("jobs",),
+    "Work": ("new", "dev", "worker", "serve"),
+    "Jobs": ("jobs", "runs"),
     "Steering": ("queues", "gate", "approvals", "templates", "groups", "schedules", "grants", "billing", "webhooks"),
-    "Care": ("tenants", "keys", "users", "budgets", "retention", "checkpoints", "schema", "audit", "db", "doctor"),
+    "Care": ("tenants", "keys", "users", "budgets", "retention", "checkpoints", "schema", "audit", "db", "completion", "doctor"),
 }
 HEADING_OF = {group: heading for heading, groups in HEADINGS.items() for group in groups}
 
 FIRST_STEPS = """\
+  cortex new otters                             a project to begin with; it says what to type next
   cortex worker examples/hello.py               in one terminal
   cortex jobs submit greet name=Ada --wait      in another
   cortex jobs submit --help                     every command explains itself"""

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, JobIdOrPrefix
 from cortex_plane.adapters.cli.planes import existing_plane, me
+from cortex_plane.adapters.cli.redrawing import watchable
 from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.errors import InvalidInput, did_you_mean
 from cortex_plane.core.states import JobStatus
@@ -16,6 +17,7 @@ from cortex_plane.core.states import JobStatus
 LONGEST_LIST = 1000
 
 
+@watchable
 async def list_jobs(
     *,
     status: Annotated[str | None, Parameter(metavar="STATUS", help="Only those that are pending, running, failed, …")] = None,
@@ -57,6 +59,7 @@ async def list_jobs(
     return 0
 
 
+@watchable
 async def show(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
     """Show one job: its data, its steps, its runs and its history.
 

@@ -24,6 +24,7 @@ class Command(NamedTuple):
 
 GROUPS = {
     "jobs": "Submit jobs, look at them and steer them.",
+    "runs": "Look at the executions of jobs.",
     "queues": "See what waits where; pause, limit and share.",
     "gate": "Stop everything at once, and start it again.",
     "approvals": "See what waits for people, and decide it.",
@@ -45,6 +46,7 @@ GROUPS = {
 }
 
 COMMANDS = {
+    "new": Command("new:new", "NAME", "Make a folder with a small project that runs: an agent, its tests, and what to do next."),
     "dev": Command("dev:dev", "[APP]", "Run an app with its dashboard on this machine, and start it anew when its files change."),
     "worker": Command("worker:worker", "[APP]", "Run the agents of an app until you stop it."),
     "serve": Command("serve:serve", "[APP]", "Serve the HTTP API and the dashboard until you stop it."),
@@ -59,6 +61,10 @@ COMMANDS = {
     "jobs why": Command("order:why", "ID", "Say why a job is not running."),
     "jobs move": Command("order:move", "ID", "Move a waiting job within its queue."),
     "jobs priority": Command("order:priority", "ID PRIORITY", "Change the priority of a waiting job."),
+    "runs list": Command("runs:list_runs", "", "List runs, those of the newest jobs first."),
+    "runs show": Command(
+        "runs:show", "ID", "Show one run: which attempt of which job, on which worker, from when to when, and how it ended."
+    ),
     "queues list": Command("queues:list_queues", "", "List the queues: how many jobs wait and run, and what is set."),
     "queues pause": Command("queues:pause", "[QUEUE]", "Pause a queue, an agent or a tenant: nothing more of it is started."),
     "queues resume": Command("queues:resume", "[QUEUE]", "Let a paused queue, agent or tenant go on."),
@@ -170,6 +176,7 @@ COMMANDS = {
     "db status": Command("db:status", "", "Show which schema the database has."),
     "db upgrade": Command("db:upgrade", "", "Create the schema, or bring an older one up to date."),
     "db repair": Command("db:repair", "", "Mend jobs that a damaged database shows as running though nothing runs them."),
+    "completion": Command("completion:completion", "SHELL", "Print the script by which a shell completes commands and options."),
     "doctor": Command("doctor:doctor", "", "Check this installation and say what is wrong."),
 }
 

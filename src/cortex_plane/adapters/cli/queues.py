@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, Reason
 from cortex_plane.adapters.cli.planes import existing_plane, me
+from cortex_plane.adapters.cli.redrawing import watchable
 from cortex_plane.core.errors import InvalidInput
 
 Queue = Annotated[str | None, Parameter(name="QUEUE", help="The queue; or give --agent or --tenant instead.")]
@@ -16,6 +17,7 @@ Agent = Annotated[str | None, Parameter(metavar="NAME", help="All jobs of this a
 Tenant = Annotated[str | None, Parameter(metavar="NAME", help="All jobs of this tenant, in every queue.")]
 
 
+@watchable
 async def list_queues(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
     """List the queues: how many jobs wait and run, and what is set.
 

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
+from cortex_plane.adapters.cli.redrawing import watchable
 from cortex_plane.adapters.system import utc_now
 
 Name = Annotated[str, Parameter(name="NAME", help="The schedule's name.")]
@@ -87,6 +88,7 @@ def _missed(text: str) -> tuple[str, int]:
     return rule, int(number)
 
 
+@watchable
 async def list_schedules(
     *,
     tenant: Annotated[str | None, Parameter(metavar="NAME", help="Only this tenant's.")] = None,
