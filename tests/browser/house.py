@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, BrowserContext, Page, Request, Route
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route
 
 from cortex_plane import Context, JobHandle, Plane, Settings
 from cortex_plane.adapters.dashboard.app import create_dashboard
@@ -32,9 +32,15 @@ class Trouble(list[str]):
         return self
 
 
-def watched(page: Page, root: str) -> Trouble:
+def watched(page: Page, root: str, refusals: Sequence[int] = ()) -> Trouble:
+    """A browser complains of each answer that refuses something; of `refusals` it may."""
     trouble = Trouble()
-    page.on("console", lambda said: trouble.append(f"console: {said.text}") if said.type in ("error", "warning") else None)
+
+    def hear(said: ConsoleMessage) -> None:
+        if said.type in ("error", "warning") and not any(str(status) in said.text for status in refusals):
+            trouble.append(f"console: {said.text}")
+
+    page.on("console", hear)
     page.on("pageerror", lambda error: trouble.append(f"script: {error}"))
     page.on("request", lambda asked: trouble.append(f"asked elsewhere: {asked.url}") if _is_foreign(asked, root) else None)
     return trouble
@@ -83,6 +89,7 @@ class House:
 
     async def page(self, name: str | None = None, *roles: str, **look: Any) -> Page:
         """A browser of somebody's own; of nobody whom we know, without a name. What is foreign to us is not reached."""
+        refusals = look.pop("refusals", ())
         context = await self._browser.new_context(**{"base_url": self.root, "locale": "en-GB", **look})
         self._contexts.append(context)
         await context.route(lambda url: not url.startswith(f"{self.root}/"), _refuse)
@@ -93,7 +100,7 @@ class House:
                 await self.person(name, *roles)
             await signed_in(context, self.plane, self.root, name)
         page = await context.new_page()
-        self.troubles.append((page, watched(page, self.root)))
+        self.troubles.append((page, watched(page, self.root, refusals)))
         return page
 
     # -- work --------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ async def link_for(house: House, request: ApprovalRequest, name: str) -> str:
     person = await house.plane.people.get(name)
     linked = await house.plane.people.link(name, "email", f"{name}@example.com")
     store = await house.plane.store
-    assert await store.approvals.put_token(request.id, person.id, "email", linked.address, token.hash)
+    assert await store.approvals.put_token(request.id, person.id, "email", linked.channel_user_id, token.hash)
     return f"/approvals/{token.plaintext}"
 
 
@@ -80,7 +80,7 @@ async def test_one_denies_with_a_reason_and_the_job_says_so(house: House) -> Non
     await page.goto(f"/jobs/{job.id}")
 
     assert await job.status() is JobStatus.FAILED
-    await expect(page.get_by_test_id("history")).to_contain_text("not on a Friday")
+    await expect(page.get_by_label("Error")).to_contain_text("not on a Friday")
 
 
 async def test_a_change_that_is_not_allowed_is_refused_in_words_and_decides_nothing(house: House) -> None:

@@ -13,11 +13,11 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_wrong_rule_is_told_at_its_field_and_a_right_one_shows_its_next_slots(house: House) -> None:
-    page = await house.page("operator", "operator", timezone_id="Asia/Kolkata")
+    page = await house.page("operator", "operator", refusals=[422], timezone_id="Asia/Kolkata")
     await page.goto("/schedules")
     await page.get_by_role("link", name="New schedule").click()
 
-    await page.get_by_label("Name").fill("morning words")
+    await page.get_by_label("Name", exact=True).fill("morning words")
     await page.get_by_label("What runs").select_option("agent:echo")
     await page.get_by_label("When").fill("61 9 * * *")
     await page.get_by_label("Input").fill('{"word": "good morning"}')
@@ -28,7 +28,7 @@ async def test_a_wrong_rule_is_told_at_its_field_and_a_right_one_shows_its_next_
     await expect(told).to_contain_text("61")
     await expect(told).to_contain_text("minute")
     await expect(when).to_be_focused()
-    await expect(page.get_by_label("Name")).to_have_value("morning words")
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("morning words")
     assert await house.plane.schedules.list() == []
 
     await when.fill("0 9 * * *")
@@ -54,10 +54,10 @@ async def test_a_wrong_rule_is_told_at_its_field_and_a_right_one_shows_its_next_
     ],
 )
 async def test_whatever_is_wrong_is_told_at_its_field(house: House, label: str, wrong: str, field: str, said: str) -> None:
-    page = await house.page("operator", "operator")
+    page = await house.page("operator", "operator", refusals=[422])
     await house.plane.schedules.add("taken", "agent:echo", "@daily")
     await page.goto("/schedules/new")
-    await page.get_by_label("Name").fill("words")
+    await page.get_by_label("Name", exact=True).fill("words")
     await page.get_by_label("When").fill("@daily")
 
     await page.get_by_label(label, exact=label == "Name").fill(wrong)

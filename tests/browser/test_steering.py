@@ -46,7 +46,8 @@ async def test_jobs_are_put_into_another_order_by_dragging(either_house: House) 
 
 
 async def _id_of(house: House, word: str) -> str:
-    return next(job.id for job in await house.plane.list() if (await house.plane.get(job.id)).payload["word"] == word)
+    jobs = [await house.plane.get(job.id) for job in await house.plane.list()]
+    return next(job.id for job in jobs if job.payload["word"] == word)
 
 
 async def test_jobs_are_put_into_another_order_by_keyboard(house: House) -> None:
