@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from bench.million.originals import FINISHED, LATER
+from bench.million.load import POSITION_SPACING, SPACING
 
-TABLES = ("job", "job_run", "job_history", "queue_entry")
-SPACING = FINISHED + LATER
-POSITION_SPACING = 100 * SPACING
-
-IDS = {"id", "job_id", "run_id"}
-PLACES = {"position": POSITION_SPACING, "worker_job_id": SPACING}
+IDS = {"id", "job_id", "run_id", "group_id", "request_id", "retry_of", "approval_request_id", "object_id"}
+PLACES = {"position": POSITION_SPACING, "worker_job_id": SPACING, "seq": SPACING}
+UNIQUE_TEXTS = {"token_hash", "idempotency_key"}
 
 
 def value(table: str, column: str, copy: str, seconds_ago: str) -> str:
@@ -20,11 +17,13 @@ def value(table: str, column: str, copy: str, seconds_ago: str) -> str:
         return f"aged({column}, {copy})"
     if column in PLACES:
         return f"{column} + {copy} * {PLACES[column]}"
-    if column.endswith("_at"):
+    if column in UNIQUE_TEXTS:
+        return f"numbered({column}, {copy})"
+    if column == "at" or column.endswith("_at"):
         return f"{column} - {seconds_ago}"
     return column
 
 
-def insert(table: str, target: str, columns: list[str], copy: str, seconds_ago: str) -> str:
+def insert(table: str, target: str, columns: list[str], copy: str, seconds_ago: str, overriding: str = "") -> str:
     values = ", ".join(value(table, column, copy, seconds_ago) for column in columns)
-    return f"insert into {target} ({', '.join(columns)}) select {values} from original_{table}"
+    return f"insert into {target} ({', '.join(columns)}) {overriding} select {values} from original_{table}"

@@ -1,0 +1,19 @@
+"""What a store is filled with: jobs that were really run, and how often their rows are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+SPACING = 10_000
+"""Each round of copies has places of its own: there are never so many originals."""
+POSITION_SPACING = 100 * SPACING
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`run` makes the originals in an empty database; each of their rows in the tables is copied so many times."""
+
+    run: Callable[[str], Awaitable[None]]
+    tables: tuple[str, ...]
+    copies: int
