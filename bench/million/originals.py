@@ -7,6 +7,7 @@ import logging
 
 import structlog
 
+from bench.million.columns import earlier
 from bench.million.load import Load
 from cortex_plane import Context, Plane
 
@@ -31,7 +32,7 @@ async def run_originals(database_url: str) -> None:
         await plane.run_worker(concurrency=FINISHED, until_idle=True)
 
 
-FINISHED_AND_LATER = Load(run_originals, ("job", "job_run", "job_history", "queue_entry"), COPIES)
+FINISHED_AND_LATER = Load(run_originals, ("job", "job_run", "job_history", "queue_entry"), COPIES, earlier)
 
 
 async def prepare(database_url: str) -> None:

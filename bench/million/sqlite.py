@@ -13,6 +13,7 @@ from bench.million.columns import insert
 from bench.million.load import POSITION_SPACING, SPACING, Load
 
 COPIES_IN_A_TRANSACTION = 50
+COPIED = "select aged(id, 1) from original_job order by (status = 'COMPLETED') desc limit 1"
 
 
 def fill(load: Load, path: Path, advance: Callable[[], object]) -> str:
@@ -23,6 +24,8 @@ def fill(load: Load, path: Path, advance: Callable[[], object]) -> str:
         connection.execute("pragma synchronous = off")
         connection.create_scalar_function("aged", aged, 2, deterministic=True)
         connection.create_scalar_function("numbered", numbered, 2, deterministic=True)
+        connection.create_scalar_function("rewritten", rewritten, 3, deterministic=True)
+        connection.create_scalar_function("seconds", seconds, 1, deterministic=True)
         for table in load.tables:
             connection.execute(f"create temp table original_{table} as select * from main.{table}")
         triggers = _drop_triggers(connection, load.tables)
@@ -32,7 +35,7 @@ def fill(load: Load, path: Path, advance: Callable[[], object]) -> str:
         connection.execute("update counter set value = ? where name = 'position'", (POSITION_SPACING * (load.copies + 1),))
         connection.execute("update counter set value = ? where name = 'queue_entry'", (SPACING * (load.copies + 1),))
         connection.execute("pragma wal_checkpoint(truncate)")
-        return str(connection.execute("select aged(id, 1) from original_job where status = 'COMPLETED' limit 1").get)
+        return str(connection.execute(COPIED).get)
     finally:
         connection.close()
 
@@ -55,6 +58,16 @@ def numbered(*arguments: Any) -> str | None:
     return None if text is None else f"{text[:-8]}{copy:08x}"
 
 
+def rewritten(*arguments: Any) -> str | None:
+    document, text, copy = arguments
+    return document if text is None else document.replace(text, aged(text, copy))  # type: ignore[no-any-return]
+
+
+def seconds(*arguments: Any) -> int:
+    [copy] = arguments
+    return int(1_000_000 * copy)
+
+
 def _drop_triggers(connection: apsw.Connection, tables: tuple[str, ...]) -> list[str]:
     places = ", ".join("?" * len(tables))
     found = connection.execute(f"select name, sql from sqlite_master where type = 'trigger' and tbl_name in ({places})", tables)
@@ -65,7 +78,7 @@ def _drop_triggers(connection: apsw.Connection, tables: tuple[str, ...]) -> list
 
 
 def _copy(connection: apsw.Connection, load: Load, advance: Callable[[], object]) -> None:
-    statements = [_statement(connection, table) for table in load.tables]
+    statements = [_statement(connection, load, table) for table in load.tables]
     for oldest in range(load.copies, 0, -COPIES_IN_A_TRANSACTION):
         with connection:
             for copy in range(oldest, max(oldest - COPIES_IN_A_TRANSACTION, 0), -1):
@@ -74,6 +87,6 @@ def _copy(connection: apsw.Connection, load: Load, advance: Callable[[], object]
                 advance()
 
 
-def _statement(connection: apsw.Connection, table: str) -> str:
+def _statement(connection: apsw.Connection, load: Load, table: str) -> str:
     columns = [str(row[1]) for row in connection.execute(f"pragma table_info({table})")]
-    return insert(table, f"main.{table}", columns, ":copy", "1000000 * :copy")
+    return insert(load, table, f"main.{table}", columns)

@@ -7,6 +7,7 @@ import random
 
 import structlog
 
+from bench.million.columns import earlier
 from bench.million.load import Load
 from cortex_plane import Backoff, Context, Plane, RetryPolicy, Submission
 from cortex_plane.adapters.system import new_id
@@ -57,7 +58,7 @@ async def run_mixture(database_url: str) -> None:
         await _leave_running(plane)
 
 
-MIXTURE = Load(run_mixture, TABLES, COPIES)
+MIXTURE = Load(run_mixture, TABLES, COPIES, earlier)
 
 
 def _register_agents(plane: Plane) -> None:
