@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
 
-.PHONY: help setup demo test check format bench bench-scale conformance chaos-approvals schemathesis dev docs deploy-check lock clean
+.PHONY: help setup demo test check format bench bench-scale conformance chaos-approvals chaos-schedules schemathesis dev docs deploy-check lock clean
 
 help:
 	@echo "make demo         kill a worker in the middle of a job and watch the job finish"
@@ -18,6 +18,7 @@ help:
 	@echo "make bench-scale  the same drain with a million finished jobs in the tables"
 	@echo "make conformance  kill Cortex Plane, DBOS and LangGraph at every write, and look at what holds"
 	@echo "make chaos-approvals  64 decisions at once, through all doors, a thousand times on each store"
+	@echo "make chaos-schedules  ten schedulers, some killed, a thousand schedules, an hour of turned time, on each store"
 	@echo "make schemathesis try the API by its own description for a long time, on both stores"
 	@echo "make dev          serve the dashboard, with a worker on examples/release.py"
 	@echo "make docs         build the documentation into build/docs/site"
@@ -70,6 +71,9 @@ conformance: setup $(BENCH_READY)
 
 chaos-approvals: setup
 	@APPROVAL_ROUNDS=1000 $(BIN)/python -m pytest -q -n 2 tests/doors/test_crowd.py
+
+chaos-schedules: setup
+	@CAMPAIGN_SCHEDULERS=10 CAMPAIGN_SCHEDULES=1000 CAMPAIGN_MINUTES=60 $(BIN)/python -m pytest -q -s -n 0 tests/end_to_end/test_schedule_campaign.py
 
 schemathesis: setup
 	@SCHEMATHESIS_EXAMPLES=100 $(BIN)/python -m pytest -n 2 tests/http/test_schemathesis.py

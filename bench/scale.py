@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench.machine import describe_machine
 from bench.million import postgres, sqlite
-from bench.million.originals import ALL_FINISHED, ALL_LATER, COPIES, check_copy, prepare
+from bench.million.originals import ALL_FINISHED, ALL_LATER, COPIES, FINISHED_AND_LATER, check_copy, prepare
 from bench.order import Order
 from bench.places import durable_cluster, fresh_database, fresh_folder
 from bench.processes import run_driver
@@ -91,7 +91,7 @@ def _postgres_places() -> Iterator[Place]:
         asyncio.run(prepare(cluster.create_database(EMPTY)))
         full = cluster.create_database(FULL)
         with _filling("PostgreSQL") as advance:
-            copied = postgres.fill(full, advance)
+            copied = postgres.fill(FINISHED_AND_LATER, full, advance)
         check_copy(full, copied)
         yield lambda state: _synced_database(cluster, state)
 
@@ -108,7 +108,7 @@ def _sqlite_places() -> Iterator[Place]:
     with fresh_folder() as folder:
         asyncio.run(prepare(f"sqlite:///{folder}/{EMPTY}"))
         with _filling("SQLite") as advance:
-            copied = sqlite.fill(folder / FULL, advance)
+            copied = sqlite.fill(FINISHED_AND_LATER, folder / FULL, advance)
         check_copy(f"sqlite:///{folder}/{FULL}", copied)
         yield lambda state: _copied_file(folder / state)
 

@@ -7,6 +7,8 @@ import logging
 
 import structlog
 
+from bench.million.columns import earlier
+from bench.million.load import Load
 from cortex_plane import Context, Plane
 
 FINISHED = 1_000
@@ -28,6 +30,9 @@ async def run_originals(database_url: str) -> None:
         await plane.submit_many([noop.submission(at=0.0)] * FINISHED)
         await plane.submit_many([noop.options(delay=86_400.0).submission(at=0.0)] * LATER)
         await plane.run_worker(concurrency=FINISHED, until_idle=True)
+
+
+FINISHED_AND_LATER = Load(run_originals, ("job", "job_run", "job_history", "queue_entry"), COPIES, earlier)
 
 
 async def prepare(database_url: str) -> None:

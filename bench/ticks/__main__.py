@@ -1,4 +1,7 @@
-"""`python -m bench.ticks`, a part of `make bench-scale`: a tick with 1,000 schedules, and with 1,000,000."""
+"""`python -m bench.ticks`, a part of `make bench-scale`: a tick with 1,000 schedules, and with 1,000,000.
+
+Both databases are there at the same time, and rounds of ticks alternate between them, so that whatever disturbs hits both.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,34 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from statistics import median
 
+import asyncpg
 import structlog
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from bench.machine import describe_machine
-from bench.places import durable_cluster, fresh_database, fresh_folder
-from bench.ticks.filling import fill
-from bench.ticks.ticking import ticks
+from bench.million import postgres, sqlite
+from bench.places import durable_cluster, fresh_folder
+from bench.ticks.copies import FEW, check_copies, load
+from bench.ticks.filling import add_due
+from bench.ticks.ticking import Ticker
 from cortex_plane import Plane
 
-FEW, MANY = 1_000, 1_000_000
-ROUNDS = 3
+MANY = 1_000_000
+ROUNDS = 10
 DUE = 300
-WARM_UP = 50
 TARGET = 1.2
+SAMPLE = "schedule-0500-original"
+
+Readings = dict[int, list[list[float]]]
+"""By the number of schedules, round by round: the milliseconds of each tick."""
 
 progress = Console(stderr=True)
 
@@ -35,12 +45,11 @@ def main() -> int:
     arguments = _arguments()
     describe_machine(progress)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    measured: dict[str, dict[int, list[float]]] = {}
-    for store in ["sqlite", "postgres"] if arguments.store is None else [arguments.store]:
-        measured[store] = {}
-        for schedules in (FEW, arguments.schedules):
-            with _place(store) as url:
-                measured[store][schedules] = asyncio.run(_measure(url, store, schedules))
+    measured: dict[str, Readings] = {}
+    for store, places in PLACES.items():
+        if arguments.store in (None, store):
+            with places((FEW, arguments.schedules)) as urls:
+                measured[store] = asyncio.run(_measure(store, urls))
     ratios = {store: _p99(readings[arguments.schedules]) / _p99(readings[FEW]) for store, readings in measured.items()}
     if arguments.json:
         print(json.dumps({"milliseconds": measured, "ratios": ratios, "target": TARGET}))
@@ -58,33 +67,74 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _measure(url: str, store: str, schedules: int) -> list[float]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
-    async with Plane(url) as plane:
-        with Progress(*columns, console=progress) as bar:
-            task = bar.add_task(f"{store}: storing {schedules:,} schedules", total=schedules)
-            await fill(plane, schedules, ROUNDS * DUE + WARM_UP, lambda stored: bar.advance(task, stored))
-        seconds = await ticks(plane, ROUNDS * DUE + WARM_UP)
-    return [1000 * one for one in seconds[WARM_UP:]]
+async def _measure(store: str, urls: dict[int, str]) -> Readings:
+    """The first round of each warms it up, and does not count."""
+    readings: Readings = {schedules: [] for schedules in urls}
+    async with AsyncExitStack() as stack:
+        planes = {schedules: await stack.enter_async_context(Plane(url)) for schedules, url in urls.items()}
+        tickers = {schedules: await Ticker.of(plane) for schedules, plane in planes.items()}
+        for number in range(ROUNDS + 1):
+            for schedules, plane in planes.items():
+                await add_due(plane, DUE)
+                milliseconds = [1000 * seconds for seconds in await tickers[schedules].ticks(DUE)]
+                if number:
+                    readings[schedules].append(milliseconds)
+                    p99 = f"{_percentile(milliseconds, 99):.1f} ms"
+                    progress.print(f"{store}, round {number} of {ROUNDS}, {schedules:,}: p99 {p99}", highlight=False)
+    return readings
 
 
 @contextmanager
-def _place(store: str) -> Iterator[str]:
-    if store == "sqlite":
-        with fresh_folder() as folder:
-            yield f"sqlite:///{folder}/bench.db"
-    else:
-        with durable_cluster() as cluster, fresh_database(cluster) as url:
-            yield url
+def _postgres_places(sizes: tuple[int, ...]) -> Iterator[dict[int, str]]:
+    with durable_cluster(autovacuum="off") as cluster:
+        urls = {schedules: cluster.create_database(f"schedules_{schedules}") for schedules in sizes}
+        for schedules, url in urls.items():
+            with _filling("postgres", schedules) as advance:
+                postgres.fill(load(schedules), url, advance)
+            asyncio.run(_vacuum(url))
+        asyncio.run(check_copies(urls[max(sizes)], SAMPLE))
+        os.sync()
+        yield urls
 
 
-def _show(measured: dict[str, dict[int, list[float]]], ratios: dict[str, float]) -> None:
-    table = Table(title=f"{ROUNDS} rounds of {DUE} ticks, in ms", title_justify="left")
+async def _vacuum(url: str) -> None:
+    """As autovacuum would have done by and by, and not in the middle of a round."""
+    connection = await asyncpg.connect(url)
+    await connection.execute("vacuum (analyze)")
+    await connection.execute("checkpoint")
+    await connection.close()
+
+
+@contextmanager
+def _sqlite_places(sizes: tuple[int, ...]) -> Iterator[dict[int, str]]:
+    with fresh_folder() as folder:
+        urls = {schedules: f"sqlite:///{folder}/schedules_{schedules}.db" for schedules in sizes}
+        for schedules in sizes:
+            with _filling("sqlite", schedules) as advance:
+                sqlite.fill(load(schedules), folder / f"schedules_{schedules}.db", advance)
+        asyncio.run(check_copies(urls[max(sizes)], SAMPLE))
+        os.sync()
+        yield urls
+
+
+PLACES = {"sqlite": _sqlite_places, "postgres": _postgres_places}
+
+
+@contextmanager
+def _filling(store: str, schedules: int) -> Iterator[Callable[[], object]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
+    with Progress(*columns, console=progress) as bar:
+        task = bar.add_task(f"{store}: storing {schedules:,} schedules", total=max(schedules // FEW - 1, 1))
+        yield lambda: bar.advance(task)
+
+
+def _show(measured: dict[str, Readings], ratios: dict[str, float]) -> None:
+    table = Table(title=f"{ROUNDS} rounds of {DUE} ticks, in ms: the round in the middle, and the range", title_justify="left")
     for title in ("", "schedules", "median", "p99"):
         table.add_column(title, justify="right")
     for store, readings in measured.items():
-        for schedules, values in readings.items():
-            table.add_row(store, f"{schedules:,}", f"{_percentile(values, 50):.1f}", f"{_p99(values):.1f}")
+        for schedules, rounds in readings.items():
+            table.add_row(store, f"{schedules:,}", _cell(rounds, 50), _cell(rounds, 99))
     console = Console()
     console.print(table)
     for store, ratio in ratios.items():
@@ -92,9 +142,14 @@ def _show(measured: dict[str, dict[int, list[float]]], ratios: dict[str, float])
         console.print(f"p99 of a tick, {store}: {ratio:.2f} x that with {FEW:,} (target {TARGET}) {verdict}", highlight=False)
 
 
-def _p99(values: list[float]) -> float:
+def _cell(rounds: list[list[float]], percent: int) -> str:
+    found = [_percentile(one, percent) for one in rounds]
+    return f"{median(found):.1f} ({min(found):.1f} to {max(found):.1f})"
+
+
+def _p99(rounds: list[list[float]]) -> float:
     """One disturbed round must not decide."""
-    return median(_percentile(values[first : first + DUE], 99) for first in range(0, len(values), DUE))
+    return median(_percentile(one, 99) for one in rounds)
 
 
 def _percentile(values: list[float], percent: int) -> float:

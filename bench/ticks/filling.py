@@ -1,13 +1,13 @@
-"""Stores schedules by the thousand, as the product stores each of them: its grant, its row, and the job of its next slot."""
+"""Stores schedules that are due at once, as the product stores each of them: its grant, its row, and the job of its next slot."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cortex_plane import Context, Plane
+from bench.ticks.copies import CRON
+from cortex_plane import Plane
 from cortex_plane.adapters.storage.grants import add_grant
 from cortex_plane.adapters.storage.keys import submit_keyed
 from cortex_plane.adapters.storage.schedule_rows import schedule_document
@@ -21,28 +21,17 @@ from cortex_plane.operations.add_grant import billing_account
 from cortex_plane.operations.slot_jobs import slot_jobs
 from cortex_plane.ports.schedules import MakeJob
 
-AT_ONCE = 1_000
-TERMS = ScheduleTerms("agent:noop", "0 0 1 1 *")
+TERMS = ScheduleTerms("agent:noop", CRON)
 
 
-async def fill(plane: Plane, schedules: int, due: int, advance: Callable[[int], object]) -> None:
-    """So many schedules, of which so many are due. `advance` is told how many were stored."""
-
-    @plane.agent("noop")
-    async def noop(ctx: Context) -> None: ...
-
+async def add_due(plane: Plane, due: int) -> None:
     opened = await plane._open_here()
     account = await billing_account(opened.store, new_id, DEFAULT_TENANT_ID, "default")
     make_job = await slot_jobs(opened.store, opened.directory, new_id)
     database: Any = opened.store._database  # type: ignore[attr-defined]
-    for first in range(0, schedules, AT_ONCE):
-        now = datetime.now(UTC)
-        batch = [  # Those that are due come last: storing the others takes longer than a slot may be late.
-            _schedule(now + (timedelta(days=300) if number < schedules - due else timedelta(seconds=-5)))
-            for number in range(first, min(first + AT_ONCE, schedules))
-        ]
-        await database.transact(lambda batch=batch: _store(batch, account.id, make_job))
-        advance(len(batch))
+    at = datetime.now(UTC) - timedelta(seconds=5)
+    batch = [_schedule(at) for _ in range(due)]
+    await database.transact(lambda: _store(batch, account.id, make_job))
 
 
 def _schedule(at: datetime) -> Schedule:

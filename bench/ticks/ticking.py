@@ -4,6 +4,7 @@ job of the next slot put into the queue. The execution service answers at once, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from time import perf_counter
 from typing import Any
@@ -40,18 +41,29 @@ class AnswersAtOnce:
     async def stop(self, run_id: str, reason: str) -> None: ...
 
 
-async def ticks(plane: Plane, due: int) -> list[float]:
-    """The seconds of each."""
-    opened = await plane._open_here()
-    worker_id = WorkerId(new_id())
-    await opened.store.workers.register(NewWorker(worker_id, "bench", (INTERNAL_QUEUE,), (SLOT_AGENT,), 1, LEASE_SECONDS))
-    runner = SlotRunner(opened.store, opened.directory, AnswersAtOnce(), plane.clock, new_id)
-    seconds = []
-    for _ in range(due):
-        began = perf_counter()
-        await _tick(opened.store, runner, worker_id)
-        seconds.append(perf_counter() - began)
-    return seconds
+@dataclass(frozen=True, slots=True)
+class Ticker:
+    """A worker that does nothing else."""
+
+    store: Store
+    runner: SlotRunner
+    worker_id: WorkerId
+
+    @classmethod
+    async def of(cls, plane: Plane) -> Ticker:
+        opened = await plane._open_here()
+        worker_id = WorkerId(new_id())
+        await opened.store.workers.register(NewWorker(worker_id, "bench", (INTERNAL_QUEUE,), (SLOT_AGENT,), 1, LEASE_SECONDS))
+        return cls(opened.store, SlotRunner(opened.store, opened.directory, AnswersAtOnce(), plane.clock, new_id), worker_id)
+
+    async def ticks(self, due: int) -> list[float]:
+        """The seconds of each."""
+        seconds = []
+        for _ in range(due):
+            began = perf_counter()
+            await _tick(self.store, self.runner, self.worker_id)
+            seconds.append(perf_counter() - began)
+        return seconds
 
 
 async def _tick(store: Store, runner: SlotRunner, worker_id: WorkerId) -> None:

@@ -1,11 +1,8 @@
-"""Schedules over time: many workers on one database, the days on which clocks change, and schedules that code declares."""
+"""Schedules over time: whose turn it is to look through them, the days on which clocks change, and what code declares."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
 import pytest
@@ -19,42 +16,6 @@ from cortex_plane.testing import TestPlane
 from tests.contract.schedule_scene import reporting, settle, slots
 
 pytestmark = pytest.mark.anyio
-
-SCHEDULES = 12
-WORKERS = 4
-MINUTES = 4
-
-
-@pytest.fixture
-async def fleet(plane: TestPlane) -> AsyncIterator[list[Plane]]:
-    async with AsyncExitStack() as stack:
-        others = [Plane(settings=Settings(database_url=plane.settings.database_url), clock=plane.clock) for _ in range(WORKERS)]
-        yield [await stack.enter_async_context(other) for other in others]
-
-
-async def test_many_workers_run_every_slot_exactly_once(plane: TestPlane, fleet: list[Plane]) -> None:
-    ran: Counter[str] = Counter()
-
-    async def report(ctx: Context, kind: str) -> None:
-        ran[kind] += 1
-
-    for member in [plane, *fleet]:
-        member.agent("report")(report)
-    for number in range(SCHEDULES):
-        overlap = "allow" if number % 2 else "forbid"
-        await plane.schedules.add(f"s{number}", "agent:report", "* * * * *", input={"kind": f"s{number}"}, overlap=overlap)  # type: ignore[arg-type]
-
-    for _ in range(MINUTES * 3):
-        await plane.clock.advance(seconds=20)
-        await asyncio.gather(*(member.run_worker(until_idle=True) for member in fleet))
-        await plane.rescue()
-    await settle(plane)
-
-    assert ran == {f"s{number}": MINUTES for number in range(SCHEDULES)}
-    for number in range(SCHEDULES):
-        found = await slots(plane, f"s{number}")
-        assert [slot.scheduled_for.minute for slot in found] == list(range(1, MINUTES + 1))
-        assert {slot.status for slot in found} == {"success"}
 
 
 async def test_of_many_workers_one_looks_through_the_schedules(plane: TestPlane) -> None:

@@ -1,0 +1,1 @@
+"""How long lists and pages take with a million jobs in the database."""

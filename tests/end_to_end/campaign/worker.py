@@ -1,0 +1,86 @@
+"""One of the schedulers: a worker that runs slots and what they start, until it is killed.
+
+python -m tests.end_to_end.campaign.worker '{"url": …, "clock": …, "name": …}'
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from cortex_plane import Context, Plane, Settings
+from cortex_plane.adapters.event_loop import run
+from cortex_plane.runtime import heartbeat
+from tests.end_to_end.campaign.clock import SharedClock
+from tests.end_to_end.campaign.rules import QUICK, SLOW, SLOW_SECONDS
+
+LEASE_SECONDS = 30.0
+BEAT_SECONDS = 0.4
+"""Of real time: the clock is turned by many leases in a minute."""
+CENTS = 3
+CHANCE_TO_DIE = 0.3
+
+# What a worker does with a slot that it holds.
+MOMENTS = (("slots", "begin"), ("slots", "note_run"), ("slots", "end"), ("queue", "finish"))
+
+
+def register_agents(plane: Plane) -> None:
+    @plane.agent(QUICK, crash_limit=1000)
+    async def quick(ctx: Context) -> None:
+        ctx.usage(cents=CENTS)
+
+    @plane.agent(SLOW, crash_limit=1000)
+    async def slow(ctx: Context) -> None:
+        await ctx.sleep(SLOW_SECONDS)
+        ctx.usage(cents=CENTS)
+
+
+class Mortality:
+    """Once told by SIGUSR1, the process kills itself in the midst of its next slots: before or after any of their writes."""
+
+    def __init__(self, store: Any) -> None:
+        self._told = False
+        signal.signal(signal.SIGUSR1, self._tell)
+        for noun, verb in MOMENTS:
+            self._wrap(getattr(store, noun), verb)
+
+    def _tell(self, *_: object) -> None:
+        self._told = True
+
+    def _wrap(self, owner: Any, verb: str) -> None:
+        real = getattr(owner, verb)
+
+        async def perhaps_die(*values: Any) -> Any:
+            self._die_by_chance()
+            answer = await real(*values)
+            self._die_by_chance()
+            return answer
+
+        setattr(owner, verb, perhaps_die)
+
+    def _die_by_chance(self) -> None:
+        if self._told and random.random() < CHANCE_TO_DIE:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def work(url: str, clock: str, name: str) -> None:
+    heartbeat.BEATS_IN_A_LEASE = LEASE_SECONDS / BEAT_SECONDS  # type: ignore[assignment]
+    settings = Settings(database_url=url, lease_seconds=LEASE_SECONDS, files=str(Path(clock).parent / "files"))
+    plane = Plane(settings=settings, clock=SharedClock(Path(clock)))
+    register_agents(plane)
+    async with plane:
+        Mortality(await plane.store)
+        await plane.run_worker(name=name)
+
+
+if __name__ == "__main__":
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    run(work(**json.loads(sys.argv[1])))
