@@ -15,6 +15,7 @@ from cortex_plane.adapters.system import new_id
 from cortex_plane.plane import Plane
 from cortex_plane.ports.store import Store
 from cortex_plane.testing import ManualClock, PostgresCluster, TestPlane, throwaway_plane
+from cortex_plane.testing.pytest_plugin import FOR_SPEED
 from cortex_plane.wiring import open_store
 
 _numbers = itertools.count()
@@ -36,7 +37,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[PostgresCluster]:
     """One PostgreSQL server for the whole session; every test gets a database of its own, copied from a migrated one."""
-    with PostgresCluster(settings={"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}) as cluster:
+    with PostgresCluster(settings=FOR_SPEED, in_memory=True) as cluster:
         cluster.create_database("cortex_template")
         migrated = Plane(cluster.url("cortex_template")).sync
         migrated.list()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cortex_plane.testing import PostgresCluster, TestPlane
 
 TEMPLATE = "cortex_template"
-FOR_SPEED = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+FOR_SPEED = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "128MB"}
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def cortex_postgres_cluster() -> Iterator[PostgresCluster]:
     from cortex_plane.testing import PostgresCluster
 
     try:
-        cluster = PostgresCluster(settings=FOR_SPEED)
+        cluster = PostgresCluster(settings=FOR_SPEED, in_memory=True)
     except Unavailable as missing:
         pytest.skip(str(missing))
     with cluster:
