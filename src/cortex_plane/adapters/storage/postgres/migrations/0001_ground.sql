@@ -491,6 +491,7 @@ create trigger job_inserted after insert on cortex.job
   referencing new table as new_job
   for each statement execute function cortex.job_inserted();
 
+-- A claim may take one run over and open others in the same statement.
 -- Rows are found by arrays of ids, which only the primary keys can serve: whatever the planner believed about the size of a
 -- table when it made the plan that the session keeps, it cannot have chosen to read the whole table for each batch.
 -- One small statement for each consequence, run only when there is one: starting a statement costs more than a row.
@@ -509,6 +510,11 @@ declare
   _audited boolean;
   _keyed boolean;
 begin
+  -- Runs that go on, as after every checkpoint: seen without a join.
+  if not exists (select 1 from new_job where status <> 'RUNNING') and not exists (select 1 from old_job where status <> 'RUNNING')
+  then
+    return null;
+  end if;
   select array_agg(n.id) filter (where o.status = 'PENDING' or o.status = 'RETRY'),
       array_agg(n.id) filter (where o.status = 'RUNNING'),
       bool_or(n.status = 'RUNNING'),
@@ -534,7 +540,8 @@ begin
     select run_id, id, attempt, worker_id, coalesce(claimed_together, 1), tenant_id, queue, job_type, serial_key, template_id,
       payload, updated_at
     from new_job
-    where status = 'RUNNING' and (_ran is null or id <> all (_ran));
+    where status = 'RUNNING' and (_ran is null or id <> all (_ran))
+      and note ->> 'claimed_as' is null;  -- One that is taken over has its run already.
   end if;
   if _ran is not null then
     update cortex.job_run r
@@ -634,19 +641,21 @@ create function cortex.record_exhausted(_jobs uuid[]) returns void language sql 
   from cortex.job where id = any (_jobs);
 $$;
 
--- The retry of a job that ended: a new job with the same work, linked by retry_of, at most one for each.
-create function cortex.chain(_jobs uuid[]) returns void language sql as $$
+-- The retry of a job that ended: a new job with the same work, linked by retry_of, at most one for each. It starts anew, so
+-- without a checkpoint, in the same place of its family; what was asked for under a grant stays so.
+create function cortex.chain(_jobs uuid[]) returns void language plpgsql as $$
+begin
   insert into cortex.job
     (id, tenant_id, agent_id, job_type, queue, priority, payload, retry_count, max_retries, retry_policy, run_at,
-     timeout_seconds, serial_key, group_id, template_id, schedule_id, parent_id, session_id, created_by, retry_of, tags,
-     cause, actor)
+     timeout_seconds, serial_key, group_id, template_id, schedule_id, request_id, trace_id, parent_id, cancel_with_parent,
+     session_id, created_by, retry_of, tags, cause, actor)
   select (note ->> 'retry_as')::uuid, tenant_id, agent_id, job_type, queue, priority, payload, retry_count + 1, max_retries,
     retry_policy, updated_at + (note ->> 'retry_delay_seconds')::double precision * interval '1 second',
-    timeout_seconds, serial_key, group_id, template_id, schedule_id, parent_id, session_id, created_by, id, tags,
-    'retry', actor
+    timeout_seconds, serial_key, group_id, template_id, schedule_id, request_id, trace_id, parent_id, cancel_with_parent,
+    session_id, created_by, id, tags, 'retry', actor
   from cortex.job where id = any (_jobs)
   on conflict (retry_of) where retry_of is not null do nothing;
-$$;
+end $$;
 
 create function cortex.job_deleted() returns trigger language plpgsql
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
@@ -669,7 +678,7 @@ create trigger job_deleted after delete on cortex.job
 -- What workers and programs call
 -- ---------------------------------------------------------------------------
 
--- Applies a batch of transitions out of RUNNING, each fenced by its run id. Returns the ids of those that applied.
+-- Applies a batch of transitions out of RUNNING, each fenced by its run id; one may bring its job's last checkpoint.
 create function cortex.finish(_actor text, _batch jsonb) returns setof uuid language plpgsql
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
 as $$
@@ -694,10 +703,13 @@ begin
       revision = j.revision + 1,
       cause = c.cause,
       actor = _actor,
-      note = c.note
+      note = c.note,
+      checkpoint = coalesce(c.checkpoint::json, j.checkpoint),
+      checkpoint_id = coalesce(c.checkpoint_id, j.checkpoint_id)
     from jsonb_to_recordset(_batch) as c(
       job_id uuid, run_id uuid, status cortex.job_status, output jsonb, error jsonb, error_message text, wait_reason text,
-      delay_seconds double precision, retry_count int, crash_count int, cost_cents bigint, cause text, note jsonb)
+      delay_seconds double precision, retry_count int, crash_count int, cost_cents bigint, cause text, note jsonb,
+      checkpoint text, checkpoint_id uuid)
     where j.id = c.job_id and j.run_id = c.run_id
     returning j.id;
 end $$;

@@ -201,11 +201,13 @@ begin
 end $$;
 
 -- Claims the best entries that are ready and that no other claim has locked, as many as run ids are given.
+-- An approved job has a run already, which the worker takes over; `claimed_as` is the run id that was given for it.
 -- One window of candidates after the other is looked at, until enough of them could be locked or none are left.
 create function cortex.claim(_worker uuid, _actor text, _queues text[], _job_types text[], _run_ids uuid[])
 returns table (
   job_id uuid, run_id uuid, job_type text, queue text, tenant_id uuid, payload jsonb, attempt int, retry_count int,
-  max_retries int, crash_count int, retry_policy jsonb, timeout_seconds double precision, suspected boolean, resumes boolean
+  max_retries int, crash_count int, retry_policy jsonb, timeout_seconds double precision, suspected boolean, resumes boolean,
+  claimed_as uuid
 ) language plpgsql
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
 as $$
@@ -220,6 +222,7 @@ declare
   _some_alone boolean := false;
   _closed boolean;
   _steered boolean;
+  _claimed int;
 begin
   perform pg_advisory_xact_lock_shared(1129270868, 0);
   select coalesce(bool_or(scope = 'gate' and paused), false), coalesce(bool_or(paused or max_running is not null or fair_share), false)
@@ -279,29 +282,34 @@ begin
     with claimed as (
       update cortex.job j
       set status = 'RUNNING',
-        run_id = c.run_id,
+        run_id = coalesce(j.run_id, c.run_id),
         worker_id = _worker,
         claimed_together = cardinality(_taken),
         worker_job_id = null,
-        attempt = j.attempt + 1,
+        attempt = j.attempt + case when j.run_id is null then 1 else 0 end,
         next_retry_at = null,
         wait_reason = null,
         started_at = coalesce(j.started_at, greatest(cortex.now(), j.updated_at)),
         updated_at = greatest(cortex.now(), j.updated_at),  -- A claim that waited must not seem older than what it waited for.
-        revision = j.revision + 1,
+        revision = j.revision + case when j.run_id is null then 1 else 0 end,
         cause = 'claim',
         actor = _actor,
-        note = null
+        note = case when j.run_id is not null then jsonb_build_object('claimed_as', c.run_id) end
       from unnest(_taken, _run_ids[1:cardinality(_taken)]) as c(job_id, run_id)
-      where j.id = c.job_id and (j.status = 'PENDING' or j.status = 'RETRY')
+      where j.id = c.job_id
+        and (j.status = 'PENDING' or j.status = 'RETRY' or (j.status = 'RUNNING' and j.worker_id is null))
       returning j.id, j.run_id, j.job_type, j.queue, j.tenant_id, j.payload, j.attempt, j.retry_count, j.max_retries,
         j.crash_count, j.retry_policy, j.timeout_seconds, j.error, j.checkpoint is not null as resumes, j.priority, j.position,
-        j.created_at
+        j.created_at, c.run_id as claimed_as
     )
     select id, run_id, job_type, queue, tenant_id, payload, attempt, retry_count, max_retries, crash_count, retry_policy,
-      timeout_seconds, coalesce(error ->> 'type' = 'WorkerLost', false), resumes
+      timeout_seconds, coalesce(error ->> 'type' = 'WorkerLost', false), resumes, claimed_as
     from claimed
     order by priority desc, position, created_at, id;
+  get diagnostics _claimed = row_count;
+  if _claimed < cardinality(_taken) then
+    perform cortex.put_away_entries(_taken);
+  end if;
 end $$;
 
 -- Those of the entries that can be locked, in the order in which they are given.

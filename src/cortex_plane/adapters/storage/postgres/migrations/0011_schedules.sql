@@ -152,20 +152,6 @@ alter table cortex.job
 create index job_of_schedule on cortex.job (schedule_id) where schedule_id is not null;
 create index job_of_request on cortex.job (request_id) where request_id is not null;
 
--- The retry of a job that ended, as before; what was asked for under a grant stays so.
-create or replace function cortex.chain(_jobs uuid[]) returns void language sql as $$
-  insert into cortex.job
-    (id, tenant_id, agent_id, job_type, queue, priority, payload, retry_count, max_retries, retry_policy, run_at,
-     timeout_seconds, serial_key, group_id, template_id, schedule_id, request_id, trace_id, parent_id, cancel_with_parent,
-     session_id, created_by, retry_of, tags, cause, actor)
-  select (note ->> 'retry_as')::uuid, tenant_id, agent_id, job_type, queue, priority, payload, retry_count + 1, max_retries,
-    retry_policy, updated_at + (note ->> 'retry_delay_seconds')::double precision * interval '1 second',
-    timeout_seconds, serial_key, group_id, template_id, schedule_id, request_id, trace_id, parent_id, cancel_with_parent,
-    session_id, created_by, id, tags, 'retry', actor
-  from cortex.job where id = any (_jobs)
-  on conflict (retry_of) where retry_of is not null do nothing;
-$$;
-
 -- What attempts have used since the last look, and how what was asked for has ended. A cost and tokens are counted once,
 -- because the writes that bring them are.
 create function cortex.job_used() returns trigger language plpgsql
