@@ -130,7 +130,9 @@ async def test_on_a_phone_without_script_the_link_shows_asks_and_decides(
     await page.get_by_label("Reason").fill("from the train")
     await page.get_by_role("button", name=button).tap()
 
-    await expect(page.get_by_role("status").first).to_contain_text(f"{'Approved' if button == 'Approve' else 'Denied'} by approver")
+    await expect(page.get_by_role("status").first).to_contain_text(
+        f"{'Approved' if button == 'Approve' else 'Denied'} by approver"
+    )
     await expect(page.get_by_role("button")).to_have_count(0)
     assert await job.status() is status
     [vote] = await house.plane.approvals.votes(request.id)

@@ -212,7 +212,12 @@ WRITES: dict[str, Callable[[Large], dict[str, Any]]] = {
     },
     "graphs/delete_run": lambda large: {"run_id": THREAD},
     "graphs/hold": lambda large: {"job_id": large.facts["running"][4].job_id, "run_id": large.facts["running"][4].run_id},
-    "jobs/cancel_children": lambda large: {"parent_id": large.facts["parent"], "actor": None, "note": None},
+    "jobs/cancel_many": lambda large: {
+        "ids": json.dumps([large.facts["running"][4].job_id]),
+        "cause": "cancel",
+        "actor": None,
+        "note": None,
+    },
     "jobs/retry": lambda large: {"id": THREAD, "new_id": new_id(), "actor": None},
     "approvals/go_on": lambda large: {
         "job_id": large.facts["request"].job_id,

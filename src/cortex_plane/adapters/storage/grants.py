@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cortex_plane.adapters.storage import rows
+from cortex_plane.adapters.storage.cancelling import cancel_many
 from cortex_plane.adapters.storage.database import Database, Row
 from cortex_plane.adapters.storage.jobs import NEWER_THAN_ALL, NO_DIGITS
 from cortex_plane.adapters.storage.schedule_rows import record, schedule_document, schedule_from
@@ -71,10 +72,11 @@ def _revoke(grant_id: GrantId, entry: AuditEntry) -> Script[tuple[int, int] | No
     for row in schedules:
         yield from _pause(str(row["id"]), entry.actor, why)
     yield from ask("grants/cancel_slots", grant_id=grant_id, message=f"The {why}.")
-    cancelled = yield from ask("grants/cancel_jobs", grant_id=grant_id, actor=entry.actor, note=dumps({"reason": why}))
-    counted = {**entry.details, "schedules": len(schedules), "jobs": len(cancelled)}
+    jobs = yield from ask("grants/live_jobs", grant_id=grant_id)
+    cancelled = yield from cancel_many(jobs, "cancel", entry.actor, why)
+    counted = {**entry.details, "schedules": len(schedules), "jobs": cancelled}
     yield from record(replace(entry, details=counted))
-    return len(schedules), len(cancelled)
+    return len(schedules), cancelled
 
 
 def _pause(schedule_id: str, actor: str | None, why: str) -> Script[None]:

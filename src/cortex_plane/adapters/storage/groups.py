@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cortex_plane.adapters.storage import rows
+from cortex_plane.adapters.storage.cancelling import cancel_many
 from cortex_plane.adapters.storage.database import Database, Row
 from cortex_plane.adapters.storage.keys import submit_keyed
 from cortex_plane.adapters.storage.scripts import Script, ask
@@ -140,7 +141,8 @@ def _first_failed(group: Group) -> Script[str]:
 
 def _stop(group: Group, actor: str | None, reason: str) -> Script[int]:
     yield from ask("groups/mark_stopping", id=group.id)
-    return len((yield from ask("groups/stop", id=group.id, actor=actor, note=dumps({"reason": reason}))))
+    members = yield from ask("groups/live_members", id=group.id)
+    return (yield from cancel_many(members, "group", actor, reason))
 
 
 def _skip(group: Group, new_id: NewId, reason: str) -> Script[None]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cortex_plane.adapters.storage import rows
+from cortex_plane.adapters.storage.cancelling import cancel_children
 from cortex_plane.adapters.storage.database import Database
 from cortex_plane.adapters.storage.keys import submit_keyed
 from cortex_plane.adapters.storage.submissions import submission, submit
@@ -63,8 +64,7 @@ class SqlJobs:
         return bool(await self._database.write("jobs/cancel", **values))
 
     async def cancel_children(self, parent_id: JobId, actor: str | None, reason: str | None) -> int:
-        note = dumps({"reason": reason}) if reason else None
-        return len(await self._database.write("jobs/cancel_children", parent_id=parent_id, actor=actor, note=note))
+        return await self._database.transact(lambda: cancel_children(parent_id, actor, reason))
 
     async def retry(self, job_id: JobId, new_id: JobId, actor: str | None) -> bool:
         return bool(await self._database.write("jobs/retry", id=job_id, new_id=new_id, actor=actor))

@@ -1,14 +1,15 @@
--- Cancels every member that has not ended.
+-- Cancels those of the jobs that have not ended.
 -- Differs: the queue entries are locked first, then the jobs in their order, or this would deadlock with claims and batches.
-with entry as materialized (
+with wanted as materialized (
+  select cast(value as uuid) as id from jsonb_array_elements_text(cast(:ids as jsonb))
+), entry as materialized (
   select 1 from cortex.queue_entry
-  where job_id in (select id from cortex.job where group_id = cast(:id as uuid))
+  where job_id in (select id from wanted)
   order by job_id
   for update
-), member as materialized (
+), live as materialized (
   select id from cortex.job
-  where group_id = cast(:id as uuid)
-    and status in ('PENDING', 'RUNNING', 'RETRY', 'WAITING_FOR_APPROVAL')
+  where id in (select id from wanted)
     and (select count(*) from entry) >= 0
   order by id
   for update
@@ -23,13 +24,13 @@ set status = 'CANCELLED',
   approval_token = null,
   approval_expires_at = null,
   worker_job_id = null,
-  cause = 'group',
+  cause = cast(:cause as text),
   revision = j.revision + 1,
   updated_at = greatest(:now, j.updated_at),
   finished_at = greatest(:now, j.updated_at),
   actor = cast(:actor as text),
   note = cast(:note as jsonb)
-from member m
-where j.id = m.id
+from live l
+where j.id = l.id
   and j.status in ('PENDING', 'RUNNING', 'RETRY', 'WAITING_FOR_APPROVAL')
 returning j.id;
