@@ -62,6 +62,7 @@ from cortex_plane.sync import SyncPlane
 from cortex_plane.templates import Templates
 from cortex_plane.webhooks import Webhooks
 from cortex_plane.wiring import graph_executor
+from cortex_plane.workers import Workers
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -94,6 +95,7 @@ class Plane(Steering):
         self.checkpoints = CheckpointsOfPlane(self)
         self.retention = Retention(self)
         self.runs = Runs(self)
+        self.workers = Workers(self)
         self.access = Access(self)
         self.grants = Grants(self)
         self.billing = Billing(self)

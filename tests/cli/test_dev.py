@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from cortex_plane.adapters.cli.watched_files import folder_of, snapshot
+from tests.cli.conftest import Cortex
 
 APP = """
 from cortex_plane import Context, Plane
@@ -97,6 +99,44 @@ def test_one_enters_kills_the_worker_changes_the_code_and_stops_everything(folde
     assert "Overview" in home.text
     assert f"Killed {name} with SIGKILL." in killed.text
     assert not is_there(living)
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_ends_when_the_process_that_started_it_is_killed(folder: Path) -> None:
+    (folder / "app.py").write_text(APP.format(word="one"))
+    with dev_of(folder) as dev:
+        dev.until("worker_started")
+        dev.process.kill()
+        assert dev.process.wait(30) == -signal.SIGKILL
+
+        assert dev.process.stderr is not None
+        rest = dev.process.stderr.read()  # To the end of it: the worker has it open as long as it lives.
+
+    assert "worker_stopped" in rest
+    assert rest.endswith("Stopped in order.\n")
+
+
+@pytest.mark.timeout(120)
+def test_what_a_schedule_starts_goes_through_the_server_of_cortex_dev(folder: Path, cortex: Cortex) -> None:
+    (folder / "app.py").write_text(APP.format(word="one"))
+    with dev_of(folder) as dev:
+        address = dev.until(r"/first\?token=").strip().partition("/first")[0]
+        dev.until("worker_started")
+        assert cortex("schedules", "add", "hourly", "agent:echo", "0 * * * *").code == 0
+        assert cortex("schedules", "trigger", "hourly").code == 0
+        slots = json.loads(cortex("jobs", "list", "--agent", "cortex.slot", "--json").out)["jobs"]
+        assert cortex("jobs", "watch", slots[0]["id"]).code == 0
+        [job] = json.loads(cortex("jobs", "list", "--agent", "echo", "--json").out)["jobs"]
+        with httpx.Client(base_url=address, timeout=30) as client:
+            figures = client.get("/metrics").text
+            stranger = client.post("/api/internal/graphs/agent:echo/runs", json={})
+
+    assert job["status"] == "COMPLETED"
+    assert STARTED in figures
+    assert stranger.status_code == 401
+
+
+STARTED = 'cortex_http_request_seconds_count{route="/api/internal/graphs/{graph_id:path}/runs"} 1.0'
 
 
 def test_the_files_of_an_app_are_those_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

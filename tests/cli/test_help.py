@@ -42,6 +42,7 @@ Jobs
 
 Steering
   queues         See what waits where; pause, limit and share.
+  workers        See who runs jobs, and ask one to leave.
   gate           Stop everything at once, and start it again.
   approvals      See what waits for people, and decide it.
   templates      Keep job definitions, and submit from them.

@@ -20,7 +20,7 @@ from tests.cli.test_terminal import in_a_terminal
 
 RunIn = Callable[..., Any]
 
-WATCHED = ["jobs list", "runs list", "queues list", "approvals list", "schedules list"]
+WATCHED = ["jobs list", "runs list", "queues list", "workers list", "approvals list", "schedules list"]
 
 
 async def submit(plane: Plane) -> str:

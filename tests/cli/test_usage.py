@@ -8,7 +8,7 @@ from tests.cli.conftest import Cortex
 
 CASES = {
     "wrker": 'Unknown command "wrker". Did you mean "worker"? '
-    "Available commands: jobs, runs, queues, gate, approvals, templates, groups, schedules, ...\n"
+    "Available commands: jobs, runs, queues, workers, gate, approvals, templates, groups, ...\n"
     "For help: cortex --help",
     "jobs lst": 'Unknown command "lst". Did you mean "list"? '
     "Available commands: submit, list, show, watch, cancel, retry, fork, replay, ...\n"

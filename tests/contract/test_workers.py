@@ -10,10 +10,13 @@ import pytest
 
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.agents import AgentConfig
+from cortex_plane.core.errors import WorkerHasEnded
 from cortex_plane.core.jobs import JobId, WorkerId
 from cortex_plane.core.outcomes import Chance, Done, after_crash
 from cortex_plane.core.states import JobStatus, RunStatus, WorkerStatus
-from cortex_plane.core.workers import NewWorker, WorkerRecord
+from cortex_plane.core.workers import Beat, NewWorker, WorkerRecord
+from cortex_plane.operations.drain_worker import drain_worker
+from cortex_plane.operations.explain_job import explain_job
 from cortex_plane.operations.rescue_runs import declare_lost, rescue_runs
 from tests.contract.support import Raw, Scene
 
@@ -86,7 +89,7 @@ async def test_a_heartbeat_does_not_depend_on_the_event_loop(scene: Scene) -> No
     with ThreadPoolExecutor(1) as heart:
         beats = [heart.submit(scene.store.workers.beat, worker_id, 5.0).result(10) for _ in range(3)]
 
-    assert beats == [True] * 3
+    assert beats == [Beat.GO_ON] * 3
 
 
 async def test_only_silence_beyond_the_lease_makes_a_worker_lost(scene: Scene) -> None:
@@ -214,3 +217,52 @@ async def test_workers_are_listed_living_first_then_the_latest(scene: Scene) -> 
 
     assert [worker.name for worker in await scene.store.workers.list()] == ["c", "a", "d", "b"]
     assert [worker.name for worker in await scene.store.workers.list(limit=1)] == ["c"]
+
+
+async def test_a_worker_that_is_to_be_drained_hears_of_it_at_its_heartbeat_and_keeps_its_lease(scene: Scene) -> None:
+    worker_id = await scene.worker("host:1")
+    before = await asyncio.to_thread(scene.store.workers.beat, worker_id, 5.0)
+
+    assert await drain_worker(scene.store, "host:1", actor="ada", reason="a new machine")
+    await scene.clock.advance(seconds=7)
+    after = await asyncio.to_thread(scene.store.workers.beat, worker_id, 5.0)
+
+    worker = await record(scene, worker_id)
+    assert (before, after) == (Beat.GO_ON, Beat.DRAIN)
+    assert (worker.status, worker.standing, worker.draining) == (WorkerStatus.LIVE, "DRAINING", True)
+    assert (worker.drain_asked_by, worker.drain_reason, worker.heartbeat_at) == ("ada", "a new machine", scene.now)
+
+
+async def test_asking_to_drain_twice_changes_nothing_and_is_recorded_once(scene: Scene) -> None:
+    worker_id = await scene.worker("host:1")
+
+    first = await drain_worker(scene.store, worker_id, actor="ada", reason="first")
+    second = await drain_worker(scene.store, worker_id, actor="ben", reason="second")
+
+    [entry] = [one.entry for one in await scene.store.audit.list(worker_id)]
+    assert (first, second) == (True, False)
+    assert (await record(scene, worker_id)).drain_asked_by == "ada"
+    assert (entry.action, entry.actor, entry.reason, entry.details) == ("WORKER_DRAINED", "ada", "first", {"name": "host:1"})
+
+
+async def test_a_worker_that_has_left_can_neither_be_drained_nor_forgets_that_it_was(scene: Scene) -> None:
+    drained, lost = await scene.worker("host:1"), await scene.worker("host:2")
+    await drain_worker(scene.store, drained, actor=None, reason=None)
+    await scene.store.workers.leave(drained)
+    await scene.store.workers.give_up(lost)
+
+    for worker_id, standing in ((drained, "DRAINED"), (lost, "LOST")):
+        assert (await record(scene, worker_id)).standing == standing
+        with pytest.raises(WorkerHasEnded, match=standing):
+            await drain_worker(scene.store, worker_id, actor="ada", reason=None)
+    assert (await record(scene, lost)).drain_asked_at is None
+
+
+async def test_who_is_being_drained_is_not_counted_as_a_worker_for_a_job(scene: Scene) -> None:
+    job_id, worker_id = await scene.submit(), await scene.worker()
+    with_one = await explain_job(scene.store, await scene.job(job_id))
+
+    await drain_worker(scene.store, worker_id, actor=None, reason=None)
+    without = await explain_job(scene.store, await scene.job(job_id))
+
+    assert with_one != without

@@ -6,8 +6,11 @@ import re
 
 import pytest
 
+from cortex_plane.adapters.system import new_id
 from cortex_plane.core.controls import Scope
+from cortex_plane.core.jobs import WorkerId
 from cortex_plane.core.states import JobStatus
+from cortex_plane.core.workers import NewWorker
 from cortex_plane.operations.look_at_load import look_into_queue
 from tests.dashboard.conftest import Browser, Site
 
@@ -201,3 +204,23 @@ async def test_a_schedule_is_paused_run_by_hand_and_filled_up(site: Site, admin:
 
 async def test_without_a_workshop_no_worker_can_be_killed(site: Site, admin: Browser) -> None:
     assert (await admin.post("/workers/kill", name="somebody")).status_code == 404
+
+
+async def test_a_worker_is_drained_by_an_operator_and_shown_as_such(site: Site, admin: Browser) -> None:
+    worker_id = WorkerId(new_id())
+    await (await site.plane.store).workers.register(NewWorker(worker_id, "host:1", ("default",), ("echo",), 5))
+    offered = (await admin.get("/workers")).text
+    viewer = await site.browser("viewer", name="ben")
+
+    said = await admin.note(await admin.post("/workers/drain", worker_id=worker_id, reason="a new machine"))
+    again = await admin.note(await admin.post("/workers/drain", worker_id=worker_id))
+    refused = await viewer.post("/workers/drain", worker_id=worker_id)
+    page = (await admin.get("/workers")).text
+
+    assert 'action="/workers/drain"' in offered
+    assert (said, again) == ("Asked it to finish what it has, and to leave.", "It was asked already.")
+    assert refused.status_code == 403
+    assert "/workers/drain" not in (await viewer.get("/workers")).text
+    assert "Draining" in page
+    assert "user:ada asked for it" in page
+    assert 'action="/workers/drain"' not in page

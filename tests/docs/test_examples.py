@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -23,15 +24,15 @@ PYTHON = [fence for fence in fences() if fence.language == "python"]
 COMING = {"serve"} if find_spec("cortex_plane.adapters.http") is None else set()
 
 
-def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(*words: str, folder: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """In an empty folder, on its own SQLite file."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CORTEX_")}
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(words, cwd=folder, env=environment, input=stdin, capture_output=True, text=True, check=False)
 
 
-def cortex(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def cortex(line: str, folder: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
     code = "import sys; from cortex_plane.adapters.cli.main import main; sys.exit(main())"
-    return run(sys.executable, "-c", code, *shlex.split(line, comments=True)[1:], folder=folder)
+    return run(sys.executable, "-c", code, *shlex.split(line, comments=True)[1:], folder=folder, stdin=stdin)
 
 
 @pytest.mark.parametrize("fence", PYTHON, ids=str)
@@ -63,6 +64,19 @@ def test_the_quick_start_does_what_it_says(tmp_path: Path) -> None:
     assert [(one.returncode, one.stderr) for one in done if one.returncode] == []
     assert len(done) == 3
     assert "COMPLETED" in done[-1].stdout.upper()
+
+
+def test_somebody_can_sign_in_as_the_guide_for_serving_says(tmp_path: Path) -> None:
+    page = [fence for fence in fences() if fence.page == "docs/operations/serving.md"]
+    lines = [line.removeprefix("$ ") for fence in page for line in fence.text.splitlines() if line.startswith("$ cortex ")]
+    made = [line for line in lines if line.split()[1] in {"db", "users", "keys"}]
+
+    done = [cortex(line, tmp_path, stdin="correct horse battery\n") for line in made]
+
+    assert [(one.args, one.stderr) for one in done if one.returncode] == []
+    assert len(done) == 4
+    assert "nightly-import" in done[-1].stdout
+    assert json.loads(cortex("cortex users show ada --json", tmp_path).stdout)
 
 
 def test_a_backup_as_the_guide_makes_it_has_every_job(tmp_path: Path) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from httpx import AsyncClient
 
+from cortex_plane.adapters.system import new_id
+from cortex_plane.core.jobs import WorkerId
+from cortex_plane.core.workers import NewWorker
 from tests.http.conftest import Api
 
 pytestmark = pytest.mark.anyio
@@ -150,3 +153,23 @@ async def test_workers_are_listed(api: Api, root: AsyncClient) -> None:
     [worker] = (await root.get("/workers")).json()
 
     assert worker["status"] == "STOPPED"
+
+
+async def test_a_worker_is_asked_to_leave_by_those_who_may(api: Api, root: AsyncClient) -> None:
+    worker_id = WorkerId(new_id())
+    await (await api.plane.store).workers.register(NewWorker(worker_id, "host:1", ("default",), ("echo",), 5))
+    viewer = await api.client("viewer", tenant=None)
+
+    refused = await viewer.post(f"/workers/{worker_id}/drain", json={})
+    first = (await root.post(f"/workers/{worker_id}/drain", json={"reason": "a new machine"})).json()
+    again = (await root.post(f"/workers/{worker_id}/drain", json={"reason": "another"})).json()
+    unknown = await root.post(f"/workers/{new_id()}/drain", json={})
+    await (await api.plane.store).workers.leave(worker_id)
+    gone = await root.post(f"/workers/{worker_id}/drain", json={})
+
+    assert refused.status_code == 403
+    assert (first["status"], first["drain_reason"]) == ("LIVE", "a new machine")
+    assert first["drain_asked_by"].startswith("key:")
+    assert again == first
+    assert (unknown.status_code, unknown.json()["type"]) == (404, "/problems/worker-not-found")
+    assert (gone.status_code, gone.json()["type"]) == (409, "/problems/worker-has-ended")

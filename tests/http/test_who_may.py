@@ -65,6 +65,7 @@ async def every_call(api: Api) -> list[Call]:
         "endpoint_id": endpoint.id,
         "key_id": key.id,
         "reservation_id": job_id,
+        "worker_id": job_id,
         "rule_id": job_id,
         "user": "nobody",
         "name": "nightly",

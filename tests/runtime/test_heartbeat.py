@@ -14,6 +14,7 @@ import pytest
 from cortex_plane.adapters.system import SystemClock
 from cortex_plane.core.errors import Unavailable
 from cortex_plane.core.instants import Instant
+from cortex_plane.core.workers import Beat
 from cortex_plane.runtime.heartbeat import Heartbeat
 
 pytestmark = pytest.mark.anyio
@@ -35,8 +36,10 @@ class Verdicts:
 
 
 @asynccontextmanager
-async def beating(beat: Callable[[float], bool], verdicts: Verdicts) -> AsyncIterator[Heartbeat]:
-    heart = Heartbeat(beat, verdicts, SystemClock(), LEASE_SECONDS, 120.0)
+async def beating(
+    beat: Callable[[float], int], verdicts: Verdicts, drain: Callable[[], None] = lambda: None
+) -> AsyncIterator[Heartbeat]:
+    heart = Heartbeat(beat, verdicts, SystemClock(), LEASE_SECONDS, 120.0, drain)
     heart.start()
     try:
         yield heart
@@ -69,6 +72,17 @@ async def test_a_worker_that_was_declared_lost_is_told_so_in_its_event_loop() ->
 
     assert verdicts.heard == ["this worker was declared LOST"]
     assert verdicts.thread == threading.current_thread().name
+
+
+async def test_a_worker_that_is_to_leave_is_told_so_in_its_event_loop_and_its_heart_goes_on() -> None:
+    verdicts, told = Verdicts(), asyncio.Queue[str]()
+
+    async with beating(lambda _: Beat.DRAIN, verdicts, lambda: told.put_nowait(threading.current_thread().name)):
+        async with asyncio.timeout(LEASE_SECONDS * 3):
+            threads = {await told.get() for _ in range(2)}
+
+    assert threads == {threading.current_thread().name}
+    assert verdicts.heard == []
 
 
 async def test_a_database_that_stays_away_costs_the_lease_before_others_may_take_it() -> None:

@@ -229,6 +229,7 @@ WRITES: dict[str, Callable[[Large], dict[str, Any]]] = {
     },
     "approvals/remind": lambda large: {"id": large.facts["request"].id, "asked_for": True},
     "approvals/count_votes": lambda large: {"id": large.facts["request"].id},
+    "workers/drain": lambda large: {"id": large.facts["worker"], "actor": None, "reason": None},
     "workers/close_lost": lambda large: {},
     "workers/declare_lost": lambda large: {"id": large.facts["worker"]},
 }

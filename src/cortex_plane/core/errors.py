@@ -73,6 +73,12 @@ class WorkerNotFound(NotFound):
         self.asked = asked
 
 
+class WorkerHasEnded(Conflict):
+    def __init__(self, worker_id: str, name: str, standing: str) -> None:
+        super().__init__(f"Worker {name} ({worker_id}) is {standing}. To see which live: cortex workers list")
+        self.worker_id = worker_id
+
+
 class AmbiguousWorker(InvalidInput):
     def __init__(self, asked: str, matches: Sequence[str]) -> None:
         super().__init__(f"{asked} fits {len(matches)} workers: {', '.join(matches[:3])}, … Give more of the id.", field="id")

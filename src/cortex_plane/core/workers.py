@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import IntEnum
 
 from cortex_plane.core.jobs import WorkerId
 from cortex_plane.core.states import WorkerStatus
@@ -33,6 +34,33 @@ class WorkerRecord:
     heartbeat_at: datetime
     lease_until: datetime
     ended_at: datetime | None
+    drain_asked_at: datetime | None = None
+    drain_asked_by: str | None = None
+    drain_reason: str | None = None
+
+    @property
+    def takes_jobs(self) -> bool:
+        return self.status is WorkerStatus.LIVE and self.drain_asked_at is None
+
+    @property
+    def draining(self) -> bool:
+        """It finishes what it has, takes nothing more, and then leaves."""
+        return self.status is WorkerStatus.LIVE and self.drain_asked_at is not None
+
+    @property
+    def standing(self) -> str:
+        """Its status, in a word for people: one that was drained did not just stop."""
+        if self.drain_asked_at is None:
+            return self.status
+        return {WorkerStatus.LIVE: "DRAINING", WorkerStatus.STOPPED: "DRAINED"}.get(self.status, self.status)
+
+
+class Beat(IntEnum):
+    """What a heartbeat is answered with. Only LOST is false."""
+
+    LOST = 0
+    GO_ON = 1
+    DRAIN = 2
 
 
 def actor_of(worker_id: WorkerId) -> str:

@@ -6,7 +6,6 @@ from collections import Counter
 
 from cortex_plane.core.controls import Scope
 from cortex_plane.core.jobs import Job
-from cortex_plane.core.states import WorkerStatus
 from cortex_plane.core.why import Facts, Reason, why_waiting
 from cortex_plane.ports.store import Store
 
@@ -38,7 +37,4 @@ async def _running(store: Store) -> dict[tuple[Scope, str], int]:
 
 async def _workers_for(store: Store, job: Job) -> int:
     workers = await store.workers.list(MOST_WORKERS)
-    return sum(
-        worker.status is WorkerStatus.LIVE and job.queue in worker.queues and job.job_type in worker.job_types
-        for worker in workers
-    )
+    return sum(worker.takes_jobs and job.queue in worker.queues and job.job_type in worker.job_types for worker in workers)

@@ -12,12 +12,11 @@ from cortex_plane.core.checkpoints import Checkpoint, StoredCheckpoint
 from cortex_plane.core.controls import Control, Scope
 from cortex_plane.core.events import JobEvent, NewEvent
 from cortex_plane.core.jobs import Claimed, JobId, RunId, TenantId, WorkerId
-from cortex_plane.core.outcomes import BrokenJob, LostRun, Transition
+from cortex_plane.core.outcomes import BrokenJob, Transition
 from cortex_plane.core.retention import Condemned, LookedAt, RetentionRule, RuleId
 from cortex_plane.core.tenants import Tenant
 from cortex_plane.core.webhooks import DeadLetter, Endpoint, EndpointId, NewEndpoint, Target
 from cortex_plane.core.why import Standing
-from cortex_plane.core.workers import NewWorker, WorkerRecord
 from cortex_plane.ports.access import Accounts, ApiKeys, HttpState, SignIns
 from cortex_plane.ports.approvals import Approvals
 from cortex_plane.ports.audit import Audit, AuditSeals
@@ -35,6 +34,7 @@ from cortex_plane.ports.schedules import Schedules, Slots
 from cortex_plane.ports.schema import Schema
 from cortex_plane.ports.signals import Signals
 from cortex_plane.ports.stats import Stats
+from cortex_plane.ports.workers import Workers
 
 
 class Queue(Protocol):
@@ -97,28 +97,6 @@ class Events(Protocol):
 
     async def list(self, job_id: JobId, after: int = 0, limit: int = 1000) -> list[JobEvent]:
         """Those with a higher number, in order."""
-
-
-class Workers(Protocol):
-    async def register(self, worker: NewWorker) -> None: ...
-
-    def beat(self, worker_id: WorkerId, timeout_seconds: float) -> bool:
-        """Renews the lease; False when the worker is not LIVE. Blocking, and callable from any thread."""
-
-    async def leave(self, worker_id: WorkerId) -> bool: ...
-
-    async def give_up(self, worker_id: WorkerId) -> bool:
-        """Declares oneself LOST, so that others rescue at once."""
-
-    async def declare_lost(self, by: WorkerId) -> list[tuple[WorkerId, str]]:
-        """Every other worker whose lease has run out, now LOST: id and name."""
-
-    async def lost_runs(self, limit: int) -> list[LostRun]: ...
-
-    async def close_lost(self) -> None:
-        """Ends the rescue of lost workers that have no open run left."""
-
-    async def list(self, limit: int = 50) -> list[WorkerRecord]: ...
 
 
 class Agents(Protocol):

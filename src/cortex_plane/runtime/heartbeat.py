@@ -10,9 +10,11 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
+from cortex_plane.core.workers import Beat
 from cortex_plane.ports.clock import Clock
 
 log = structlog.get_logger()
@@ -25,17 +27,19 @@ EXIT_BLOCKED = 70
 
 
 class Heartbeat:
-    """`beat` renews the lease and answers whether it could; `lost` is told, in the event loop, once it is over."""
+    """`beat` renews the lease and answers whether it could, and what else is wanted. In the event loop `lost` is told once it is
+    over, and `drain` when somebody wants the worker to leave; the heart goes on beating until it has."""
 
     def __init__(
         self,
-        beat: Callable[[float], bool],
+        beat: Callable[[float], int],
         lost: Callable[[str], None],
         clock: Clock,
         lease_seconds: float,
         blocked_limit_seconds: float,
+        drain: Callable[[], None] = lambda: None,
     ) -> None:
-        self._beat, self._lost, self._clock = beat, lost, clock
+        self._beat, self._lost, self._drain, self._clock = beat, lost, drain, clock
         self._lease_seconds = lease_seconds
         self._blocked_limit_seconds = blocked_limit_seconds
         self._loop = asyncio.get_running_loop()
@@ -64,7 +68,7 @@ class Heartbeat:
             self._watch_the_loop()
             verdict = self._beat_once()
             if verdict is not None:
-                self._tell(verdict)
+                self._tell_in_the_loop(partial(self._lost, verdict))
                 return
             healthy = self._clock.elapsed() + self._lease_seconds / 2 < self._trusted_until
             pause = self._lease_seconds / BEATS_IN_A_LEASE if healthy else min(RETRY_SECONDS, self._lease_seconds / 10)
@@ -73,9 +77,12 @@ class Heartbeat:
         """Why the lease is lost, or None."""
         sent_at = self._clock.elapsed()
         try:
-            if not self._beat(max(0.1, self._trusted_until - sent_at)):
+            answer = self._beat(max(0.1, self._trusted_until - sent_at))
+            if answer == Beat.LOST:
                 return "this worker was declared LOST"
             self._acknowledged(sent_at)
+            if answer == Beat.DRAIN:
+                self._tell_in_the_loop(self._drain)
         except Exception as error:  # Whatever it is, the lease was not renewed.
             log.warning("heartbeat_failed", error=f"{type(error).__name__}: {error}")
         if self._clock.elapsed() >= self._trusted_until:
@@ -95,15 +102,11 @@ class Heartbeat:
             os._exit(EXIT_BLOCKED)
         if blocked > BLOCKED_WARNING_SECONDS:
             log.warning("event_loop_blocked", seconds=round(blocked, 1), advice="A handler blocks; make it a plain function.")
-        self._tell_pulse()
-
-    def _tell_pulse(self) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._pulse)
+        self._tell_in_the_loop(self._pulse)
 
     def _pulse(self) -> None:
         self._pulse_at = self._clock.elapsed()
 
-    def _tell(self, verdict: str) -> None:
+    def _tell_in_the_loop(self, what: Callable[[], None]) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._lost, verdict)
+            self._loop.call_soon_threadsafe(what)

@@ -105,6 +105,12 @@ class Worker:
         self._stopping.set()
         self._wake.set()
 
+    def _drain(self) -> None:
+        """Told at every heartbeat until it has left."""
+        if not self._stopping.is_set():
+            log.info("worker_draining", worker_id=self._worker_id, why="somebody asked it to finish what it has, and to leave")
+            self.stop()
+
     def die(self) -> None:
         """For tests: writes nothing more, as if it had been killed, but the others need not wait for its lease to run out."""
         self._stopping.set()
@@ -132,6 +138,7 @@ class Worker:
             self._clock,
             self._options.lease_seconds,
             self._options.blocked_limit_seconds,
+            self._drain,
         )
         heart.start()
         self._store.signals.subscribe(self._wake, queues=frozenset(self._queues))

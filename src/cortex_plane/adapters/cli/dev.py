@@ -72,6 +72,8 @@ async def _serve(plane: Plane, worker: DevWorker) -> int:
             yield
 
     listening = listen(HOST, plane.settings.http_port, "--port")
+    if not plane.settings.internal_api_url:
+        worker.environment = _own_service(plane, listening.getsockname()[1])
     link = FirstLink(token_bytes(32))
     app = create_dashboard(plane, first_link=link, workshop=worker)
     config = Config(app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=1, lifespan="on")
@@ -90,6 +92,15 @@ async def _serve(plane: Plane, worker: DevWorker) -> int:
         await working
     await plane.close()
     return 0
+
+
+def _own_service(plane: Plane, port: int) -> dict[str, str]:
+    """This server executes what schedules start. The worker is told where it is, and the secret, which dies with us."""
+    from cortex_plane.adapters.http.itself import make_secret
+
+    make_secret(plane)
+    known = {"CORTEX_INTERNAL_API_URL": f"http://{HOST}:{port}", "CORTEX_INTERNAL_API_TOKEN": plane.settings.internal_api_token}
+    return {name: value for name, value in known.items() if value}
 
 
 def _greet(link: str, database: str) -> None:

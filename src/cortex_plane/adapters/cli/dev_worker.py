@@ -13,10 +13,11 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import Process
+from collections.abc import Mapping
 
+from cortex_plane.adapters.cli.orphans import PROGRAM
 from cortex_plane.adapters.cli.watched_files import folder_of, snapshot
 
-PROGRAM = "import sys; from cortex_plane.adapters.cli.main import main; sys.exit(main())"
 LOOK_SECONDS = 0.5
 GRACE_SECONDS = 10.0
 LEASE_SECONDS = "3"
@@ -26,6 +27,9 @@ LEASE_SECONDS = "3"
 class DevWorker:
     def __init__(self, app: str, database_url: str | None = None) -> None:
         self._app, self._database_url = app, database_url
+        self.environment: Mapping[str, str] = {}
+        """What it is told beside the environment of this process."""
+        self._lifeline: int | None = None
         self._folder = folder_of(app)
         self._process: Process | None = None
         self._stopping = asyncio.Event()
@@ -68,12 +72,22 @@ class DevWorker:
             seen = snapshot(self._folder)
 
     async def _start(self) -> Process:
-        words = [sys.executable, "-c", PROGRAM, "worker", self._app]
+        self._let_go()
+        theirs, self._lifeline = os.pipe()
+        words = [sys.executable, "-c", PROGRAM, str(theirs), "worker", self._app]
         if self._database_url is not None:
             words += ["--database-url", self._database_url]
-        environment = {"CORTEX_LEASE_SECONDS": LEASE_SECONDS, **os.environ}
-        # In a session of its own: Ctrl-C reaches us, and we pass it on once.
-        return await asyncio.create_subprocess_exec(*words, env=environment, start_new_session=True)
+        environment = {"CORTEX_LEASE_SECONDS": LEASE_SECONDS, **os.environ, **self.environment}
+        try:
+            # In a session of its own: Ctrl-C reaches us, and we pass it on once. If we are killed, it ends by itself.
+            return await asyncio.create_subprocess_exec(*words, env=environment, start_new_session=True, pass_fds=[theirs])
+        finally:
+            os.close(theirs)
+
+    def _let_go(self) -> None:
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
 
     async def _until_it_ends(self, process: Process, seen: dict[str, tuple[int, int]]) -> bool:
         """Whether it is to end because a file changed."""
@@ -104,6 +118,8 @@ class DevWorker:
         except TimeoutError:
             process.kill()
             await process.wait()
+        finally:
+            self._let_go()
 
 
 def _name(process: Process) -> str:

@@ -11,7 +11,7 @@ from cortex_plane.adapters.cli.style import painted
 HEADINGS = {
     "Work": ("new", "dev", "worker", "serve"),
     "Jobs": ("jobs", "runs"),
-    "Steering": ("queues", "gate", "approvals", "templates", "groups", "schedules", "grants", "billing", "webhooks"),
+    "Steering": ("queues", "workers", "gate", "approvals", "templates", "groups", "schedules", "grants", "billing", "webhooks"),
     "Care": ("tenants", "keys", "users", "budgets", "retention", "checkpoints", "schema", "audit", "db", "completion", "doctor"),
 }
 HEADING_OF = {group: heading for heading, groups in HEADINGS.items() for group in groups}

@@ -26,6 +26,7 @@ GROUPS = {
     "jobs": "Submit jobs, look at them and steer them.",
     "runs": "Look at the executions of jobs.",
     "queues": "See what waits where; pause, limit and share.",
+    "workers": "See who runs jobs, and ask one to leave.",
     "gate": "Stop everything at once, and start it again.",
     "approvals": "See what waits for people, and decide it.",
     "templates": "Keep job definitions, and submit from them.",
@@ -76,6 +77,12 @@ COMMANDS = {
     ),
     "queues reservations": Command("queues:reservations", "", "List the queues that are reserved for one job, and by whom."),
     "queues release": Command("queues:release", "RESERVATION", "End a reservation by force. Its job stays in the queue."),
+    "workers list": Command(
+        "workers:list_workers", "", "List the workers that live: how busy each is, and when it was last heard of."
+    ),
+    "workers drain": Command(
+        "workers:drain", "ID", "Ask a worker, wherever it runs, to finish what it has, take nothing more, and end."
+    ),
     "gate close": Command("gate:close", "", "Close the gate: nothing more is started, anywhere, until it is opened."),
     "gate open": Command("gate:open_gate", "", "Open the gate: waiting jobs start again, in their order."),
     "gate status": Command("gate:status", "", "Show whether the gate is open, and everything else that is paused or limited."),

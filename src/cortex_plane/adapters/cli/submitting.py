@@ -13,7 +13,6 @@ from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.errors import NotFound, UnknownAgent
-from cortex_plane.core.states import WorkerStatus
 
 if TYPE_CHECKING:
     from cortex_plane.core.jobs import Job
@@ -122,5 +121,5 @@ async def _tell(plane: Plane, job: Job, app: str | None, database_url: str | Non
 async def _somebody_works_on(plane: Plane, job: Job) -> bool:
     """As far as this machine's clock can tell: a worker that was killed is listed until its lease has run out."""
     workers = await (await plane.store).workers.list()
-    living = [worker for worker in workers if worker.status is WorkerStatus.LIVE and worker.lease_until > utc_now()]
+    living = [worker for worker in workers if worker.takes_jobs and worker.lease_until > utc_now()]
     return any(job.queue in worker.queues and job.job_type in worker.job_types for worker in living)

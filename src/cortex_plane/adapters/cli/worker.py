@@ -79,7 +79,7 @@ async def _run(plane: Plane, queues: tuple[str, ...], concurrency: int | None, u
             _say(plane, "A handler did not stop when asked. Its job goes on elsewhere; this process ends now.")
             end_now(code)
     if code == 0:
-        _say(plane, "Stopped in order." if signals.heard else "Nothing is ready any more.")
+        _say(plane, "Nothing is ready any more." if until_idle and not signals.heard else "Stopped in order.")
     return code
 
 

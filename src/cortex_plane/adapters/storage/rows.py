@@ -188,6 +188,9 @@ def worker(row: Row) -> WorkerRecord:
         heartbeat_at=moment(row["heartbeat_at"]),
         lease_until=moment(row["lease_until"]),
         ended_at=moment_or_none(row["ended_at"]),
+        drain_asked_at=moment_or_none(row["drain_asked_at"]),
+        drain_asked_by=row["drain_asked_by"],
+        drain_reason=row["drain_reason"],
     )
 
 

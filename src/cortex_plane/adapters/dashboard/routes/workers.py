@@ -1,4 +1,4 @@
-"""Workers: who lives, how much each does; and, where the server started them, the button that kills one."""
+"""Workers: who lives, how much each does; the button that drains one, and, where the server started it, the one that kills it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 
-from cortex_plane.adapters.dashboard.notes import Note, go_to
+from cortex_plane.adapters.dashboard.notes import Note, go_to, told
 from cortex_plane.adapters.dashboard.rendering import page
 from cortex_plane.adapters.dashboard.workshop import Workshop
 from cortex_plane.adapters.http.access import ThePlane, require
@@ -35,6 +35,23 @@ async def workers(
         busy=await store.stats.runs_of_workers(),
         killable={worker.name for worker in found if workshop is not None and workshop.has(worker.name)},
     )
+
+
+@router.post("/workers/drain")
+async def drain(
+    caller: Annotated[Caller, require(Role.OPERATOR, everywhere=True)],
+    plane: ThePlane,
+    worker_id: Annotated[str, Form(max_length=36)],
+    reason: Annotated[str, Form(max_length=2_000)] = "",
+    back: Annotated[str, Form(max_length=2_000)] = "/workers",
+) -> Response:
+    """Of any worker, wherever it runs."""
+
+    async def work() -> str:
+        asked = await plane.workers.drain(worker_id, actor=caller.name, reason=reason or None)
+        return "Asked it to finish what it has, and to leave." if asked else "It was asked already."
+
+    return await told(back, work())
 
 
 @router.post("/workers/kill")

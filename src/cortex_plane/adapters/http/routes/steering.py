@@ -199,5 +199,12 @@ async def list_workers(_caller: ViewerOfAll, plane: ThePlane) -> list[WorkerReco
     return await (await plane.store).workers.list()
 
 
+@router.post("/workers/{worker_id}/drain", tags=["workers"])
+async def drain_worker(caller: OperatorOfAll, plane: ThePlane, worker_id: IdPath, body: WithReason) -> WorkerRecord:
+    """It finishes what it has, takes nothing more, and leaves. It hears of it at its next heartbeat; asking twice is no error."""
+    await plane.workers.drain(worker_id, actor=caller.name, reason=body.reason)
+    return await plane.workers.get(worker_id)
+
+
 async def _controls(plane: Plane, scope: Scope) -> dict[str, Control]:
     return {control.name: control for control in await plane.controls() if control.scope is scope}

@@ -3,4 +3,4 @@
 update cortex.worker
 set heartbeat_at = cortex.now(), lease_until = cortex.now() + lease_seconds * interval '1 second'
 where id = cast(:id as uuid) and status = 'LIVE'
-returning id;
+returning drain_asked_at is not null as draining;

@@ -3,4 +3,4 @@
 update cortex.worker
 set heartbeat_at = :now, lease_until = :now + cast(lease_seconds * 1000000 as integer)
 where id = :id and status = 'LIVE'
-returning id;
+returning drain_asked_at is not null as draining;
