@@ -32,7 +32,7 @@ def run_driver(driver: str, order: Order, python: Path = Path(sys.executable)) -
     )
     if done.returncode != 0:
         raise SystemExit(f"The driver {driver} failed, so nothing can be compared:\n{done.stderr.strip()[-3000:]}")
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]  # Others are warnings of its log.
     return {line["measure"]: line["value"] for line in lines}
 
 

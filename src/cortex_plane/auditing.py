@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from cortex_plane.core.audit import AuditEntry, AuditRecord
+from cortex_plane.core.audit import AuditEntry, AuditPage, AuditRecord
 from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.list_audit import list_audit
+from cortex_plane.operations.list_audit import AuditWish, list_audit, page_audit
 from cortex_plane.operations.record_audit import record_audit
 from cortex_plane.operations.verify_audit import AuditReport, verify_audit
 
@@ -40,27 +39,10 @@ class Auditing:
         """Checks every sealed entry. `known` is the name of a seal that you kept elsewhere: it must still be there."""
         return await verify_audit(await self._plane.store, known)
 
-    async def list(
-        self,
-        *,
-        actor: str | None = None,
-        action: str | None = None,
-        object_id: str | None = None,
-        tenant: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        before: int | None = None,
-        limit: int = 50,
-    ) -> list[AuditRecord]:
+    async def list(self, *, before: int | None = None, limit: int = 50, **wanted: Unpack[AuditWish]) -> list[AuditRecord]:
         """Newest first. `before` is the number of the last entry of the page before; `until` is not included."""
-        return await list_audit(
-            await self._plane.store,
-            actor=actor,
-            action=action,
-            object_id=object_id,
-            tenant=tenant,
-            since=since,
-            until=until,
-            before=before,
-            limit=limit,
-        )
+        return await list_audit(await self._plane.store, before=before, limit=limit, **wanted)
+
+    async def page(self, *, before: int | None = None, limit: int = 50, **wanted: Unpack[AuditWish]) -> AuditPage:
+        """The same in steps that never take long: a page may be short and still have a next one, at its `next_before`."""
+        return await page_audit(await self._plane.store, before=before, limit=limit, **wanted)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import DEFAULT_TENANT, JobId
-from cortex_plane.core.webhooks import AddedEndpoint, DeadLetter, Endpoint, EndpointId
+from cortex_plane.core.webhooks import AddedEndpoint, DeadLetter, DeadLetterPage, Endpoint, EndpointId
 from cortex_plane.handles import JobHandle
 from cortex_plane.operations.add_endpoint import EndpointWish, add_endpoint
 from cortex_plane.operations.directory import Directory
@@ -60,7 +60,16 @@ class Webhooks:
         return JobHandle(plane, job_id)
 
     async def dead_letters(self, *, tenant: str | None = None, before: str | None = None, limit: int = 50) -> list[DeadLetter]:
-        """Deliveries that failed for good and were not sent again, newest first."""
+        """What could not be delivered and was not sent again, newest first; however long it takes to find so many."""
+        page = await self.dead_letter_page(tenant=tenant, before=before, limit=limit)
+        found = page.letters
+        while page.next_before is not None and len(found) < limit:
+            page = await self.dead_letter_page(tenant=tenant, before=page.next_before, limit=limit - len(found))
+            found += page.letters
+        return found
+
+    async def dead_letter_page(self, *, tenant: str | None = None, before: str | None = None, limit: int = 50) -> DeadLetterPage:
+        """The same in steps that never take long: a page may be short and still have a next one, at its `next_before`."""
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_LIST:
             raise InvalidInput(f"limit must be a whole number from 1 to {LONGEST_LIST:,}, not {limit!r:.40}.", field="limit")
         store = await self._plane.store

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from cortex_plane.adapters.storage import audit
 from cortex_plane.adapters.system import new_id
 from cortex_plane.auditing import Auditing
 from cortex_plane.core.audit import AuditEntry, AuditFilter
 from cortex_plane.core.errors import InvalidInput, TenantNotFound
 from cortex_plane.core.jobs import TenantId
+from cortex_plane.operations.list_audit import list_audit
 from cortex_plane.operations.record_audit import DETAILS_LIMIT_BYTES
 from cortex_plane.runtime.sealer import Sealer
 from cortex_plane.testing import TestPlane
@@ -44,7 +46,7 @@ async def log(scene: Scene) -> Scene:
 async def page(scene: Scene, before: int | None = None, limit: int = 50, **wanted: Any) -> list[int]:
     if wanted.get("tenant_id") == "acme":
         wanted["tenant_id"] = await scene.store.tenants.find("acme")
-    return [record.seq for record in await scene.store.audit.page(AuditFilter(**wanted), before=before, limit=limit)]
+    return [record.seq for record in (await scene.store.audit.page(AuditFilter(**wanted), before=before, limit=limit)).records]
 
 
 @pytest.mark.parametrize(
@@ -175,3 +177,19 @@ async def test_a_tenant_must_exist(plane: TestPlane) -> None:
     for asked in (Auditing(plane).list(tenant="nobody"), Auditing(plane).record("DONE", "job", "1", tenant="nobody")):
         with pytest.raises(TenantNotFound):
             await asked
+
+
+async def test_completions_that_are_rare_are_looked_for_in_steps(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "LOOKED_THROUGH", 3)
+    entries = [AuditEntry("JOB_COMPLETED", "job", "one", actor) for actor in ("ada", "eve", "eve", "eve", "eve")]
+    for entry in entries:
+        await scene.store.audit.record([entry])
+    wanted = AuditFilter(actor="ada", action="JOB_COMPLETED")
+
+    first = await scene.store.audit.page(wanted, limit=1)
+    second = await scene.store.audit.page(wanted, before=first.next_before, limit=2)
+    found = await list_audit(scene.store, actor="ada", action="JOB_COMPLETED", limit=2)
+
+    assert (first.records, first.next_before) == ([], 3)
+    assert ([record.seq for record in second.records], second.next_before) == ([1], None)
+    assert [record.seq for record in found] == [1]

@@ -11,6 +11,10 @@ from httpx import Response
 from starlette.routing import Match, Route
 
 from cortex_plane.adapters.http.served import served_by
+from cortex_plane.core.schedules import ScheduleTerms
+from cortex_plane.core.slots import coming
+from cortex_plane.testing.clock import START
+from tests.contract.support import FATAL, Scene
 from tests.dashboard.conftest import Browser, Site
 
 pytestmark = pytest.mark.anyio
@@ -131,6 +135,28 @@ async def test_what_people_wrote_is_never_taken_for_markup(site: Site, admin: Br
 
     assert "it &lt;b&gt;broke&lt;/b&gt;" in page
     assert "<b>broke" not in page
+
+
+async def test_a_job_that_failed_without_a_traceback_has_a_page_too(site: Site, admin: Browser) -> None:
+    scene = Scene(await site.plane.store, site.plane.clock)
+    claimed = await scene.running()
+    await scene.finish(claimed, FATAL)
+
+    page = await admin.get(f"/jobs/{claimed.job_id}")
+
+    assert page.status_code == 200
+    assert "boom" in page.text
+
+
+async def test_a_schedule_of_once_a_year_shows_no_slot_of_other_years(site: Site, admin: Browser) -> None:
+    await site.plane.schedules.add("yearly", "agent:fail", "0 0 1 7 *")
+
+    page = (await admin.get("/schedules")).text
+
+    assert "yearly" in page
+    assert coming(ScheduleTerms("agent:fail", "0 0 1 7 *"), START, 200, before=START.replace(year=2028)) == [
+        START.replace(year=year, month=7, day=1, hour=0) for year in (2026, 2027)
+    ]
 
 
 async def test_secrets_are_hidden_on_the_page_of_a_job(site: Site, admin: Browser) -> None:

@@ -7,9 +7,10 @@ from httpx import AsyncClient
 
 from cortex_plane.core.jobs import DEFAULT_TENANT_ID
 from cortex_plane.core.states import JobStatus
-from cortex_plane.operations import follow_jobs as module
+from cortex_plane.operations import watch_lists as module
 from cortex_plane.operations.follow_jobs import Changed, Left, Listed, ListNews, Unchanged, follow_jobs
 from cortex_plane.operations.search_jobs import JobWish
+from cortex_plane.operations.watch_lists import ListWatch
 from tests.http.conftest import Api
 from tests.http.test_events import events
 
@@ -69,8 +70,8 @@ async def test_every_change_of_a_list_is_told_once(api: Api, monkeypatch: pytest
     monkeypatch.setattr(module, "SHORTEST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(module, "PAUSES_FOR_A_LOOK", 0)
     opened = await api.plane._open_here()
-    wish = JobWish(status=JobStatus.PENDING)
-    told = follow_jobs(opened.store, opened.directory, api.plane.clock, wish, tenant_id=DEFAULT_TENANT_ID, limit=2)
+    lists = ListWatch(opened.store, opened.directory, api.plane.clock)
+    told = follow_jobs(lists, api.plane.clock, JobWish(status=JobStatus.PENDING), tenant_id=DEFAULT_TENANT_ID, limit=2)
 
     async def news() -> ListNews:
         return (await anext(told))[1]

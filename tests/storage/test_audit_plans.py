@@ -42,9 +42,14 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any], str]] = {
     "actor": ("audit/page_of_actor", {**RANGE, **NO_MORE, "actor": "ada"}, "audit_log_of_actor"),
     "action": ("audit/page_of_action", {**RANGE, **NO_MORE, "action": "GATE_CLOSED"}, "audit_log_of_action"),
     "tenant": ("audit/page_of_tenant", {**RANGE, "tenant_id": DEFAULT_TENANT_ID}, "audit_log_of_tenant"),
+    "completions": ("audit/page_of_completions", {**RANGE, **NO_MORE, "looked_through": 500}, "audit_log_newest"),
+    "looked": ("audit/looked_through", {**RANGE, "looked_through": 500}, "audit_log_newest"),
     "look": ("seals/look", {"after": ENTRIES - 10}, "audit_log_pkey"),
     "entries": ("seals/entries", {"after": 100, "through": 200, "limit": 50}, "audit_log_pkey"),
 }
+
+# What is put in order only when it was found: the few of one object, and those that were looked through.
+SORTED = {"object", "completions"}
 
 
 def fill(numbers: str, **words: object) -> str:
@@ -95,7 +100,7 @@ async def test_postgres_reads_little(postgres: asyncpg.Connection, question: str
 
     assert index in text
     assert "Seq Scan" not in text
-    assert "Rows Removed by Filter" not in text
+    assert question == "completions" or "Rows Removed by Filter" not in text
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -103,8 +108,11 @@ async def test_sqlite_reads_little(sqlite: apsw.Connection, question: str) -> No
     name, values, index = QUESTIONS[question]
     numbers = {key: instant(value) if hasattr(value, "year") else value for key, value in values.items()}
     sql = f"explain query plan {statement(name, 'sqlite').sql}"
-    [step, *others] = [str(row[3]) for row in sqlite.execute(sql, {**numbers, "now": 0}).fetchall()]
+    steps = [str(row[3]) for row in sqlite.execute(sql, {**numbers, "now": 0}).fetchall()]
+    reads = [step for step in steps if "audit_log" in step]
 
-    assert step.startswith("SEARCH audit_log USING")
-    assert ("INTEGER PRIMARY KEY" if index == "audit_log_pkey" else index) in step
-    assert [other for other in others if "TEMP B-TREE" in other] == ([] if question != "object" else others)
+    assert reads
+    for read in reads:
+        assert read.startswith("SEARCH audit_log USING")
+        assert ("INTEGER PRIMARY KEY" if index == "audit_log_pkey" else index) in read
+    assert question in SORTED or not [step for step in steps if "TEMP B-TREE" in step]

@@ -7,10 +7,12 @@ from datetime import timedelta
 
 import pytest
 
+from cortex_plane.adapters.storage import webhooks
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.jobs import Job
 from cortex_plane.core.outcomes import Done
 from cortex_plane.core.states import JobStatus
+from cortex_plane.core.webhooks import DeadLetterPage
 from cortex_plane.operations.redeliver_webhook import redeliver_webhook
 from cortex_plane.operations.remove_endpoint import remove_endpoint
 from cortex_plane.operations.switch_endpoint import disable_endpoint, enable_endpoint
@@ -215,22 +217,44 @@ async def test_what_fails_for_good_is_a_dead_letter_until_it_is_sent_again(post:
     endpoint = (await post.listen(inbox.url)).endpoint
     await post.ended()
     for _ in range(9):
-        assert await post.store.webhooks.dead_letters() == []
+        assert (await post.store.webhooks.dead_letters()).letters == []
         await post.deliver()
         await post.clock.advance(hours=6)
 
-    [dead] = await post.store.webhooks.dead_letters()
+    [dead] = (await post.store.webhooks.dead_letters()).letters
     delivery = await only(post)
     assert (dead.job_id, dead.endpoint_id, dead.url) == (delivery.id, endpoint.id, inbox.url)
     assert (dead.event_type, dead.event_id, dead.attempts) == ("job.completed", delivery.payload["event_id"], 9)
     assert (dead.error_message, dead.failed_at) == ("The receiver answered 503: busy.", delivery.finished_at)
-    assert await post.store.webhooks.dead_letters(before=dead.job_id) == []
-    assert await post.store.webhooks.dead_letters(endpoint.tenant_id) == [dead]
-    assert await post.store.webhooks.dead_letters(type(endpoint.tenant_id)(new_id())) == []
+    assert (await post.store.webhooks.dead_letters(before=dead.job_id)).letters == []
+    assert await post.store.webhooks.dead_letters(limit=1) == DeadLetterPage([dead], dead.job_id)
+    assert (await post.store.webhooks.dead_letters(endpoint.tenant_id)).letters == [dead]
+    assert (await post.store.webhooks.dead_letters(type(endpoint.tenant_id)(new_id()))).letters == []
 
     again = await redeliver_webhook(post.store, new_id, dead.job_id, actor="ada")
     await post.deliver()
 
-    assert await post.store.webhooks.dead_letters() == []
+    assert (await post.store.webhooks.dead_letters()).letters == []
     assert (await post.job(again)).status is JobStatus.COMPLETED
     assert len({message.id for message in inbox.messages}) == 1
+
+
+async def test_dead_letters_are_looked_for_in_steps_among_all_that_failed(
+    post: Post, inbox: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "BATCH", 1)
+    monkeypatch.setattr(webhooks, "LOOKED_THROUGH", 1)
+    inbox.answers.extend([answer("503 Busy", b"busy")] * 9)
+    await post.listen(inbox.url)
+    await post.ended()
+    for _ in range(9):
+        await post.deliver()
+        await post.clock.advance(hours=6)
+    later = await post.submit()
+    await post.store.jobs.cancel(later, None, None)
+
+    first = await post.store.webhooks.dead_letters()
+    second = await post.store.webhooks.dead_letters(before=first.next_before)
+
+    assert (first.letters, first.next_before) == ([], later)
+    assert len(second.letters) == 1

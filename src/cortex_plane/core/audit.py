@@ -53,3 +53,12 @@ class AuditFilter:
     tenant_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """`next_before` is where the next page begins; None when everything was looked at. A page may be short, or empty, and still
+    not be the last: what is rare is looked for in steps."""
+
+    records: list[AuditRecord]
+    next_before: int | None

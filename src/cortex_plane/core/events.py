@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import HistoryEntry, Job, JobId, RunId
@@ -59,6 +59,14 @@ class Position:
 class StateChanged:
     type: ClassVar[str] = "state"
     entry: HistoryEntry
+
+
+class Mark(NamedTuple):
+    """Is another when there is something new to tell of a job."""
+
+    revision: int
+    checkpoint_id: str | None
+    seq: int
 
 
 @dataclass(frozen=True, slots=True)

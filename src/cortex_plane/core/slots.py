@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -146,8 +146,10 @@ def standing_at(schedule: Schedule, slot: datetime | None) -> Schedule:
     return replace(schedule, next_run_at=slot, zone_data=zone_data_version())
 
 
-def coming(terms: ScheduleTerms, after: datetime, count: int) -> list[datetime]:
-    return list(islice(_slots_after(terms, after), count))
+def coming(terms: ScheduleTerms, after: datetime, count: int, *, before: datetime | None = None) -> list[datetime]:
+    """At most so many; none at `before` or later, and none of those is reckoned."""
+    slots = _slots_after(terms, after)
+    return list(islice(slots if before is None else takewhile(lambda slot: slot < before, slots), count))
 
 
 def due_at(schedule: Schedule, slot: datetime) -> datetime:

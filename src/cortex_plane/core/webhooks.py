@@ -105,6 +105,15 @@ class DeadLetter:
     failed_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLetterPage:
+    """`next_before` is where the next page begins; None when everything was looked at. A page may be short, or empty, and still
+    not be the last: they are looked for among all jobs that failed."""
+
+    letters: list[DeadLetter]
+    next_before: JobId | None
+
+
 class EndpointNotFound(NotFound):
     def __init__(self, endpoint_id: str) -> None:
         super().__init__(f"There is no webhook endpoint {endpoint_id}. To see what there is: cortex webhooks list")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 from heapq import merge
@@ -31,11 +32,13 @@ from cortex_plane.core.events import (
 from cortex_plane.core.instants import as_datetime
 from cortex_plane.core.jobs import Job, JobId
 from cortex_plane.core.states import JobStatus
+from cortex_plane.operations.watch_jobs import JobWatch
 from cortex_plane.ports.clock import Clock
 from cortex_plane.ports.json_text import loads
 from cortex_plane.ports.store import Store
 
 LOOK_SECONDS = 0.5
+LOOK_UNASKED_SECONDS = 15.0
 SHORTEST_PAUSE_SECONDS = 0.05
 LAST_WORDS_SECONDS = 0.4
 """Workers write what their runs say a moment later than how they ended."""
@@ -44,11 +47,18 @@ PAGE = 1000
 START = Position()
 
 
-async def follow_job(store: Store, clock: Clock, job_id: JobId, position: Position = START) -> AsyncIterator[Told]:
-    """From the position on. Where nothing is new, that is told too, so that whoever listens knows that somebody speaks."""
-    woken = asyncio.Event()
-    store.signals.subscribe(woken)
-    try:
+async def follow_job(
+    store: Store, clock: Clock, job_id: JobId, position: Position = START, watch: JobWatch | None = None
+) -> AsyncIterator[Told]:
+    """From the position on. Where nothing is new, that is told too, so that whoever listens knows that somebody speaks.
+    With a watch, which many share, it reads only when there is something new, and now and then."""
+    async with AsyncExitStack() as stack:
+        if watch is None:
+            woken, look_seconds = asyncio.Event(), LOOK_SECONDS
+            store.signals.subscribe(woken)
+            stack.callback(store.signals.unsubscribe, woken)
+        else:
+            woken, look_seconds = await stack.enter_async_context(watch.following(job_id)), LOOK_UNASKED_SECONDS
         follower = Follower(store, job_id, position)
         while True:
             woken.clear()
@@ -64,9 +74,7 @@ async def follow_job(store: Store, clock: Clock, job_id: JobId, position: Positi
             if not news:
                 yield Told(as_datetime(clock.now()), follower.position, NothingNew(job))
             await clock.sleep(SHORTEST_PAUSE_SECONDS)
-            await _wait(woken, LOOK_SECONDS)
-    finally:
-        store.signals.unsubscribe(woken)
+            await _wait(woken, look_seconds)
 
 
 async def _job(store: Store, job_id: JobId) -> Job:

@@ -7,20 +7,17 @@ committed late may be older than what was told before. What is told twice is tol
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import assert_never
 
 from cortex_plane.core.instants import SECOND, Instant, instant
 from cortex_plane.core.job_search import FoundJob
 from cortex_plane.core.jobs import JobId, TenantId
-from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.search_jobs import JobWish, search_jobs
+from cortex_plane.operations.search_jobs import JobWish
+from cortex_plane.operations.watch_lists import ListKey, ListWatch
 from cortex_plane.ports.clock import Clock
-from cortex_plane.ports.store import Store
 
-SHORTEST_PAUSE_SECONDS = 1.0
-PAUSES_FOR_A_LOOK = 10
-"""A look that takes long is followed by a pause that is so many times as long."""
 LATE_COMMIT = 10 * SECOND
 
 
@@ -52,8 +49,7 @@ ListNews = Listed | Changed | Left | Unchanged
 
 
 async def follow_jobs(
-    store: Store,
-    directory: Directory,
+    lists: ListWatch,
     clock: Clock,
     wish: JobWish,
     *,
@@ -65,15 +61,12 @@ async def follow_jobs(
     """Each with the position to go on from. Ends after so many seconds: who wants more asks again."""
     began = clock.elapsed()
     follower = Follower(seen)
-    while True:
-        looked = clock.elapsed()
-        page = await search_jobs(store, directory, wish, tenant_id=tenant_id, limit=limit)
-        took = clock.elapsed() - looked
-        for news in follower.look(page.jobs, full=page.next_before is not None):
-            yield follower.position, news
-        if clock.elapsed() - began >= seconds:
-            return
-        await clock.sleep(max(SHORTEST_PAUSE_SECONDS, PAUSES_FOR_A_LOOK * took))
+    async with aclosing(lists.pages(ListKey(wish, tenant_id, limit))) as pages:  # type: ignore[type-var]
+        async for page in pages:
+            for news in follower.look(page.jobs, full=page.next_before is not None):
+                yield follower.position, news
+            if clock.elapsed() - began >= seconds:
+                return
 
 
 class Follower:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from cortex_plane.core.audit import AuditEntry, AuditFilter, AuditRecord
+from cortex_plane.core.audit import AuditEntry, AuditFilter, AuditPage, AuditRecord
 from cortex_plane.core.audit_chain import Look, Seal, StoredEntry
 
 
 class Audit(Protocol):
     async def record(self, entries: Sequence[AuditEntry]) -> None: ...
 
-    async def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> list[AuditRecord]:
-        """Newest first; `before` is the number of the last entry of the page before."""
+    async def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> AuditPage:
+        """Newest first; `before` is `next_before` of the page before."""
 
     async def list(self, object_id: str) -> list[AuditRecord]:
         """What was recorded about one object, oldest first."""

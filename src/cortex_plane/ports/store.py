@@ -10,12 +10,12 @@ from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.budgets import Budget, CostTotal
 from cortex_plane.core.checkpoints import Checkpoint, StoredCheckpoint
 from cortex_plane.core.controls import Control, Scope
-from cortex_plane.core.events import JobEvent, NewEvent
+from cortex_plane.core.events import JobEvent, Mark, NewEvent
 from cortex_plane.core.jobs import Claimed, JobId, RunId, TenantId, WorkerId
 from cortex_plane.core.outcomes import BrokenJob, Transition
 from cortex_plane.core.retention import Condemned, LookedAt, RetentionRule, RuleId
 from cortex_plane.core.tenants import Tenant
-from cortex_plane.core.webhooks import DeadLetter, Endpoint, EndpointId, NewEndpoint, Target
+from cortex_plane.core.webhooks import DeadLetterPage, Endpoint, EndpointId, NewEndpoint, Target
 from cortex_plane.core.why import Standing
 from cortex_plane.ports.access import Accounts, ApiKeys, HttpState, SignIns
 from cortex_plane.ports.approvals import Approvals
@@ -98,6 +98,9 @@ class Events(Protocol):
     async def list(self, job_id: JobId, after: int = 0, limit: int = 1000) -> list[JobEvent]:
         """Those with a higher number, in order."""
 
+    async def marks(self, job_ids: Sequence[JobId]) -> dict[JobId, Mark]:
+        """Of those that are there: what changes when there is something new to tell of one."""
+
 
 class Agents(Protocol):
     async def register(self, agents: Sequence[AgentRecord]) -> None: ...
@@ -147,7 +150,7 @@ class Webhooks(Protocol):
 
     async def dead_letters(
         self, tenant_id: TenantId | None = None, *, before: JobId | None = None, limit: int = 50
-    ) -> list[DeadLetter]:
+    ) -> DeadLetterPage:
         """Deliveries that failed for good and were not sent again, newest first."""
 
     async def list(self, tenant_id: TenantId | None = None) -> list[Endpoint]: ...

@@ -8,7 +8,7 @@ from typing import Any
 
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database
-from cortex_plane.core.audit import AuditEntry, AuditFilter, AuditRecord
+from cortex_plane.core.audit import AuditEntry, AuditFilter, AuditPage, AuditRecord
 from cortex_plane.core.audit_chain import BEFORE_ALL, Look, Seal, StoredEntry
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.instants import instant
@@ -16,6 +16,9 @@ from cortex_plane.ports.json_text import dumps
 
 FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
+LOOKED_THROUGH = 5_000
+"""So many entries are looked at for one page of completions at most: no index tells whose they are."""
+COMPLETIONS = "audit/page_of_completions"
 
 
 class SqlAudit:
@@ -28,20 +31,27 @@ class SqlAudit:
     async def record(self, entries: Sequence[AuditEntry]) -> None:
         await self._database.write_once("audit/record", entries=dumps([entry.to_json() for entry in entries]))
 
-    async def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> list[AuditRecord]:
+    async def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> AuditPage:
         upper_at, upper_seq = await self._upper(wanted.until or LAST_MOMENT, before)
+        since = self._as_parameter(wanted.since or FIRST_MOMENT)
+        place = {"since": since, "upper_at": upper_at, "upper_seq": upper_seq, "looked_through": LOOKED_THROUGH}
+        statement = _page_for(wanted)
         found = await self._database.read(
-            _page_for(wanted),
+            statement,
             object_id=wanted.object_id,
             actor=wanted.actor,
             action=wanted.action,
             tenant_id=wanted.tenant_id,
-            since=self._as_parameter(wanted.since or FIRST_MOMENT),
-            upper_at=upper_at,
-            upper_seq=upper_seq,
             limit=limit,
+            **place,
         )
-        return [rows.audit_record(row) for row in found]
+        records = [rows.audit_record(row) for row in found]
+        if len(records) == limit:
+            return AuditPage(records, records[-1].seq)
+        if statement != COMPLETIONS:
+            return AuditPage(records, None)
+        [looked] = await self._database.read("audit/looked_through", **place)
+        return AuditPage(records, looked["last"] if looked["entries"] == LOOKED_THROUGH else None)
 
     async def _upper(self, until: datetime, before: int | None) -> tuple[Any, int]:
         """Everything that is asked for comes before this place in the order of time and number."""
@@ -61,7 +71,7 @@ def _page_for(wanted: AuditFilter) -> str:
     if wanted.object_id is not None:
         return "audit/page_of_object"
     if wanted.action == "JOB_COMPLETED":
-        return "audit/page_of_completions"
+        return COMPLETIONS
     if wanted.actor is not None:
         return "audit/page_of_actor"
     if wanted.action is not None:

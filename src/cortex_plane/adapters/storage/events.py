@@ -7,7 +7,7 @@ from typing import Any
 
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database, Row
-from cortex_plane.core.events import JobEvent, NewEvent
+from cortex_plane.core.events import JobEvent, Mark, NewEvent
 from cortex_plane.core.jobs import JobId, RunId
 from cortex_plane.ports.json_text import dumps, embedded, loads
 
@@ -22,6 +22,14 @@ class SqlEvents:
 
     async def list(self, job_id: JobId, after: int = 0, limit: int = 1000) -> list[JobEvent]:
         return [event(row) for row in await self._database.read("events/list", job_id=job_id, after=after, limit=limit)]
+
+    async def marks(self, job_ids: Sequence[JobId]) -> dict[JobId, Mark]:
+        found = await self._database.read("events/marks", ids=self._database.array(job_ids))
+        return {JobId(str(row["id"])): _mark(row) for row in found}
+
+
+def _mark(row: Row) -> Mark:
+    return Mark(row["revision"], None if row["checkpoint_id"] is None else str(row["checkpoint_id"]), row["seq"] or 0)
 
 
 def _as_json(event: NewEvent) -> dict[str, Any]:

@@ -37,24 +37,24 @@ class SqlJobSearch:
 
     async def page(self, wanted: JobFilter, *, before: JobId | None = None, limit: int = 50) -> JobPage:
         found: list[FoundJob] = []
-        last = before or NEWER_THAN_ALL
-        for _ in range(LOOKED_THROUGH // BATCH):
-            ids = await self._look(wanted, last)
+        last, looked, batch = before or NEWER_THAN_ALL, 0, min(2 * limit, BATCH)  # Mostly, nearly all of the newest fit.
+        while looked < LOOKED_THROUGH:
+            ids = await self._look(wanted, last, batch)
             found += await self._pick(wanted, ids, limit - len(found))
             if len(found) == limit:
-                more = len(ids) == BATCH or found[-1].summary.id != ids[-1]
+                more = len(ids) == batch or found[-1].summary.id != ids[-1]
                 return JobPage(found, found[-1].summary.id if more else None)
-            if len(ids) < BATCH:
+            if len(ids) < batch:
                 return JobPage(found, None)
-            last = ids[-1]
+            last, looked, batch = ids[-1], looked + batch, BATCH
         return JobPage(found, last)
 
-    async def _look(self, wanted: JobFilter, before: JobId) -> list[JobId]:
+    async def _look(self, wanted: JobFilter, before: JobId, batch: int) -> list[JobId]:
         source = SOURCE_FOR_STATUS.get(wanted.status) if wanted.status else None
         if source is None and wanted.agent_id is not None:
-            looked = await self._database.read("search/of_agent", agent_id=wanted.agent_id, before=before, limit=BATCH)
+            looked = await self._database.read("search/of_agent", agent_id=wanted.agent_id, before=before, limit=batch)
         else:
-            looked = await self._database.read(source or "search/all", before=before, limit=BATCH)
+            looked = await self._database.read(source or "search/all", before=before, limit=batch)
         return [JobId(str(row["id"])) for row in looked]
 
     async def _pick(self, wanted: JobFilter, ids: list[JobId], limit: int) -> list[FoundJob]:

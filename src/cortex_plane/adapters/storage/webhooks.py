@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cortex_plane.adapters.storage import rows
@@ -9,10 +10,13 @@ from cortex_plane.adapters.storage.database import Database, Row
 from cortex_plane.adapters.storage.scripts import Script, ask
 from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.jobs import JobId, TenantId
-from cortex_plane.core.webhooks import DeadLetter, Endpoint, EndpointId, NewEndpoint, Target
+from cortex_plane.core.webhooks import DeadLetter, DeadLetterPage, Endpoint, EndpointId, NewEndpoint, Target
 from cortex_plane.ports.json_text import dumps, loads
 
 NEWER_THAN_ALL = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+BATCH = 500
+LOOKED_THROUGH = 2_000
+"""So many jobs that ended badly are looked at for one page at most: no index tells which of them were deliveries."""
 
 
 class SqlWebhooks:
@@ -39,8 +43,22 @@ class SqlWebhooks:
 
     async def dead_letters(
         self, tenant_id: TenantId | None = None, *, before: JobId | None = None, limit: int = 50
-    ) -> list[DeadLetter]:
-        found = await self._database.read("webhooks/dead", tenant_id=tenant_id, before=before or NEWER_THAN_ALL, limit=limit)
+    ) -> DeadLetterPage:
+        letters: list[DeadLetter] = []
+        last = before or JobId(NEWER_THAN_ALL)
+        for _ in range(LOOKED_THROUGH // BATCH):
+            ended = await self._database.read("search/unsuccessful", before=last, limit=BATCH)
+            ids = [JobId(str(row["id"])) for row in ended]
+            letters += await self._dead(ids, tenant_id, limit - len(letters))
+            if len(letters) == limit:
+                return DeadLetterPage(letters, letters[-1].job_id)
+            if len(ids) < BATCH:
+                return DeadLetterPage(letters, None)
+            last = ids[-1]
+        return DeadLetterPage(letters, last)
+
+    async def _dead(self, ids: Sequence[JobId], tenant_id: TenantId | None, limit: int) -> list[DeadLetter]:
+        found = await self._database.read("webhooks/dead", ids=self._database.array(ids), tenant_id=tenant_id, limit=limit)
         return [_dead_letter(row) for row in found]
 
     async def list(self, tenant_id: TenantId | None = None) -> list[Endpoint]:

@@ -32,7 +32,7 @@ async def audit(
     """Of one tenant; of all and of the installation itself for admins of all, who see that first."""
     may_see_all = caller.may(Role.ADMIN, everywhere=True)
     sees_all = may_see_all and scope != "tenant"
-    records = await plane.audit.list(
+    found = await plane.audit.page(
         actor=actor.strip() or None,
         action=action.strip() or None,
         object_id=object_id.strip() or None,
@@ -44,11 +44,11 @@ async def audit(
         request,
         caller,
         "audit.html",
-        records=records,
+        records=found.records,
         asked={"actor": actor, "action": action, "object_id": object_id, "scope": scope},
         sees_all=sees_all,
         may_see_all=may_see_all,
-        next=cursor_for("audit", records[-1].seq) if len(records) == SHOWN else None,
+        next=cursor_for("audit", found.next_before) if found.next_before else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
@@ -113,10 +113,11 @@ async def backfill(caller: Operator, plane: ThePlane, schedule_id: IdPath, start
 def calendar(found: Iterable[Schedule], now: datetime) -> list[Day]:
     """The slots of the next days, in UTC; of a day with very many, the first."""
     today = now.astimezone(UTC).date()
+    end = datetime.combine(today + timedelta(days=DAYS), time(), UTC)
     by_day: dict[date, list[tuple[datetime, Schedule]]] = defaultdict(list)
     for schedule in found:
         if schedule.enabled:
-            for slot in coming(schedule.terms, now, OF_EACH):
+            for slot in coming(schedule.terms, now, OF_EACH, before=end):
                 by_day[slot.astimezone(UTC).date()].append((slot, schedule))
     days: list[Day] = []
     for number in range(DAYS):

@@ -32,7 +32,7 @@ async def list_audit(
     cursor: Cursor = None,
 ) -> Page[AuditRecord]:
     """What was recorded of your tenant, newest first."""
-    records = await plane.audit.list(
+    page = await plane.audit.page(
         actor=actor,
         action=action,
         object_id=object_id,
@@ -42,7 +42,7 @@ async def list_audit(
         before=number_in("audit", cursor),
         limit=limit,
     )
-    return Page(items=records, next=cursor_for("audit", records[-1].seq) if len(records) == limit else None)
+    return Page(items=page.records, next=cursor_for("audit", page.next_before) if page.next_before else None)
 
 
 @router.get("/all")
@@ -55,8 +55,8 @@ async def list_all_audit(
     cursor: Cursor = None,
 ) -> Page[AuditRecord]:
     """What was recorded of all tenants, and of the installation itself, newest first."""
-    records = await plane.audit.list(actor=actor, action=action, before=number_in("audit", cursor), limit=limit)
-    return Page(items=records, next=cursor_for("audit", records[-1].seq) if len(records) == limit else None)
+    page = await plane.audit.page(actor=actor, action=action, before=number_in("audit", cursor), limit=limit)
+    return Page(items=page.records, next=cursor_for("audit", page.next_before) if page.next_before else None)
 
 
 @router.post("/verify")

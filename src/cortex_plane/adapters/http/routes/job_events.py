@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from cortex_plane.adapters.http.access import ThePlane, require
 from cortex_plane.adapters.http.inputs import IdPath
 from cortex_plane.adapters.http.routes.found import job_in
+from cortex_plane.adapters.http.streams import watches_of
 from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.errors import CortexError
 from cortex_plane.core.events import NothingNew, Position, as_document
 from cortex_plane.core.jobs import JobId
 from cortex_plane.operations.follow_job import START, follow_job
+from cortex_plane.operations.watch_jobs import JobWatch
 from cortex_plane.plane import Plane
 from cortex_plane.ports.json_text import dumps
 
@@ -33,6 +35,7 @@ class EventStream(StreamingResponse):
 
 @router.get("/{job_id}/events", response_class=EventStream, responses={200: DESCRIPTION})
 async def follow(
+    request: Request,
     caller: Viewer,
     plane: ThePlane,
     job_id: IdPath,
@@ -42,13 +45,14 @@ async def follow(
     """Follows a job: its states, steps, log lines and progress, from the beginning or from where you were cut off."""
     job = await job_in(plane, caller, job_id)
     given = last_event_id or after
-    return EventStream(_events(plane, job.id, Position.parse(given) if given else START))
+    watch = (await watches_of(request, plane)).jobs
+    return EventStream(_events(plane, watch, job.id, Position.parse(given) if given else START))
 
 
-async def _events(plane: Plane, job_id: JobId, position: Position) -> AsyncIterator[str]:
+async def _events(plane: Plane, watch: JobWatch, job_id: JobId, position: Position) -> AsyncIterator[str]:
     yield f"retry: {RETRY_MILLISECONDS}\n\n"
     try:
-        async for told in follow_job(await plane.store, plane.clock, job_id, position):
+        async for told in follow_job(await plane.store, plane.clock, job_id, position, watch):
             if isinstance(told.news, NothingNew):
                 yield ": nothing new\n\n"
             else:

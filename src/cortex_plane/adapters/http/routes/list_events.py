@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import cache
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Header, Query, Request
@@ -12,20 +13,24 @@ from cortex_plane.adapters.http.access import ThePlane, require
 from cortex_plane.adapters.http.inputs import MomentQuery, NameQuery
 from cortex_plane.adapters.http.routes.job_events import RETRY_MILLISECONDS, EventStream
 from cortex_plane.adapters.http.routes.jobs import Status
+from cortex_plane.adapters.http.streams import watches_of
 from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.errors import CortexError, Unavailable
 from cortex_plane.core.instants import Instant
 from cortex_plane.core.states import JobStatus
 from cortex_plane.operations.follow_jobs import ListNews, Unchanged, follow_jobs, kind_of
 from cortex_plane.operations.search_jobs import JobWish, search_jobs
+from cortex_plane.ports.clock import Clock
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 Viewer = Annotated[Caller, require(Role.VIEWER)]
 POSITION = "^[0-9]{1,18}$"
 LONGEST_SECONDS = 300.0
+SILENT_SECONDS = 10.0
+"""For so long at most a stream says nothing: whoever listens, and whatever stands between, would take it for dead."""
 MOST_STREAMS = 200
-"""So many at a time in one process: each looks at the database once a second."""
+"""So many at a time in one process."""
 
 DESCRIPTION = {
     "description": "`list` (the ids that are in it), then `job` (one job as it now is) and `left` (one that is no longer in it).",
@@ -58,8 +63,7 @@ async def follow_list(
     await search_jobs(opened.store, opened.directory, wish, tenant_id=caller.tenant_id, limit=1)  # What is wrong is told now.
     given = last_event_id or after
     told = follow_jobs(
-        opened.store,
-        opened.directory,
+        (await watches_of(request, plane)).lists,
         plane.clock,
         wish,
         tenant_id=caller.tenant_id,
@@ -67,14 +71,18 @@ async def follow_list(
         limit=limit,
         seconds=LONGEST_SECONDS,
     )
-    return EventStream(_events(request.app, told))
+    return EventStream(_events(request.app, plane.clock, told))
 
 
-async def _events(app: FastAPI, told: AsyncIterator[tuple[Instant, ListNews]]) -> AsyncIterator[str]:
+async def _events(app: FastAPI, clock: Clock, told: AsyncIterator[tuple[Instant, ListNews]]) -> AsyncIterator[str]:
     app.state.streams += 1
     try:
         yield f"retry: {RETRY_MILLISECONDS}\n\n"
+        spoke_at = clock.elapsed()
         async for position, news in told:
+            if isinstance(news, Unchanged) and clock.elapsed() - spoke_at < SILENT_SECONDS:
+                continue
+            spoke_at = clock.elapsed()
             if isinstance(news, Unchanged):
                 yield ": nothing new\n\n"
             else:
@@ -87,4 +95,11 @@ async def _events(app: FastAPI, told: AsyncIterator[tuple[Instant, ListNews]]) -
 
 def _data(news: Any) -> str:
     shown = getattr(news, "job", news)
-    return TypeAdapter(type(shown)).dump_json(shown).decode()
+    kind: Any = type(shown)
+    return _adapter(kind).dump_json(shown).decode()
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Made once: that takes longer than all that it then writes."""
+    return TypeAdapter(kind)

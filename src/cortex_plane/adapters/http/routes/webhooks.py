@@ -73,9 +73,8 @@ async def add_webhook(
 async def dead_letters(caller: Viewer, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None) -> Page[DeadLetter]:
     """Messages that could not be delivered and were not sent again, newest first."""
     before = id_in("dead", cursor)
-    found = await plane.webhooks.dead_letters(tenant=caller.tenant, before=before, limit=limit)
-    following = cursor_for("dead", found[-1].job_id) if len(found) == limit else None
-    return Page(items=found, next=following)
+    page = await plane.webhooks.dead_letter_page(tenant=caller.tenant, before=before, limit=limit)
+    return Page(items=page.letters, next=cursor_for("dead", page.next_before) if page.next_before else None)
 
 
 @letters.post("/{job_id}/redeliver")

@@ -1,8 +1,12 @@
--- Entries about one object, newest first.
+-- Entries about one object, newest first. They are few: all are found by their index, then put in order.
+with about as materialized (
+  select seq, at, tenant_id, actor, action, object_type, object_id, reason, source, details
+  from cortex.audit_log
+  where object_id = :object_id
+)
 select seq, at, tenant_id, actor, action, object_type, object_id, reason, source, details
-from cortex.audit_log
-where object_id = :object_id
-  and at >= :since
+from about
+where at >= :since
   and (at, seq) < (:upper_at, :upper_seq)
   and (cast(:actor as text) is null or actor = cast(:actor as text))
   and (cast(:action as text) is null or action = cast(:action as text))

@@ -1,0 +1,1 @@
+"""What open event streams cost the worker."""
