@@ -27,7 +27,7 @@ DARK = {"viewport": {"width": 1240, "height": 820}, "color_scheme": "dark"}
 PHONE = {"viewport": {"width": 375, "height": 760}, "color_scheme": "light", "device_scale_factor": 2, "is_mobile": True}
 LOOKS: dict[str, dict[str, Any]] = {"": LIGHT, "-dark": DARK, "-phone": PHONE}
 TALLEST = 1_500
-COLOURS = 96
+COLOURS = 200
 
 
 async def shoot(folder: Path, wanted: Sequence[str] = ()) -> list[Path]:
@@ -70,7 +70,7 @@ async def _picture(context: BrowserContext, page: Page, path: Path) -> Path:
 
 def _keep(picture: bytes, path: Path) -> None:
     """With few colours: pages have few, and the file is a quarter of the size."""
-    few = Image.open(io.BytesIO(picture)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    few = Image.open(io.BytesIO(picture)).convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(path, optimize=True)
 
 
