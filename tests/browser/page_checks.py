@@ -40,6 +40,11 @@ OVER_THE_EDGE = """() => [...document.querySelectorAll(".card:not(.flush)")].fla
     .map((element) => `${element.tagName} ${element.className}: ${element.textContent.slice(0, 60)}`);
 })"""
 
+# What lists, which may scroll, would hide.
+SCROLLED = """() => [...document.querySelectorAll(".flush")]
+  .filter((card) => card.scrollWidth > card.clientWidth + 1)
+  .map((card) => `a list is ${card.scrollWidth} wide in ${card.clientWidth}`)"""
+
 
 @cache
 def axe_source() -> str:
@@ -60,7 +65,8 @@ async def too_wide(page: Page) -> list[str]:
     scrolls: bool = await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
     beyond: list[Any] = await page.evaluate(BEYOND)
     over: list[Any] = await page.evaluate(OVER_THE_EDGE)
-    return [*(["the page scrolls sideways"] if scrolls else []), *map(str, beyond[:5]), *map(str, over[:5])]
+    hidden: list[Any] = await page.evaluate(SCROLLED)
+    return [*(["the page scrolls sideways"] if scrolls else []), *map(str, beyond[:5]), *map(str, over[:5]), *map(str, hidden)]
 
 
 async def reached_by_tab(page: Page, most: int = 200) -> set[str]:
