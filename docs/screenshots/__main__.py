@@ -26,8 +26,8 @@ LIGHT = {"viewport": {"width": 1240, "height": 820}, "color_scheme": "light"}
 DARK = {"viewport": {"width": 1240, "height": 820}, "color_scheme": "dark"}
 PHONE = {"viewport": {"width": 375, "height": 760}, "color_scheme": "light", "device_scale_factor": 2, "is_mobile": True}
 LOOKS: dict[str, dict[str, Any]] = {"": LIGHT, "-dark": DARK, "-phone": PHONE}
-TALLEST = 1_500
-COLOURS = 96
+TALLEST = 1_200
+COLOURS = 256
 
 
 async def shoot(folder: Path, wanted: Sequence[str] = ()) -> list[Path]:
@@ -70,8 +70,12 @@ async def _picture(context: BrowserContext, page: Page, path: Path) -> Path:
 
 def _keep(picture: bytes, path: Path) -> None:
     """With few colours: pages have few, and the file is a quarter of the size."""
-    few = Image.open(io.BytesIO(picture)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-    few.save(path, optimize=True)
+    whole = Image.open(io.BytesIO(picture)).convert("RGB")
+    counted = sorted(whole.getcolors(whole.width * whole.height) or [], reverse=True)
+    # The most frequent as they are: surfaces and states keep their colours, and edges of letters take what is near.
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for _, colour in counted[:COLOURS] for part in colour])
+    whole.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 if __name__ == "__main__":

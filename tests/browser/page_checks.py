@@ -14,8 +14,8 @@ from playwright.async_api import Page
 
 # Every rule of WCAG 2.2 A and AA, and what is good practice: headings in order, one main part, everything in a landmark.
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-RUN_AXE = """async (tags) => {
-  const { violations } = await axe.run(document, { runOnly: { type: "tag", values: tags } });
+RUN_AXE = """async (rules) => {
+  const { violations } = await axe.run(document, { runOnly: rules });
   return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 160)} ${node.failureSummary.slice(0, 300)}`));
 }"""
 # What lies beyond the right edge and is not kept in by something that clips or scrolls.
@@ -40,6 +40,11 @@ OVER_THE_EDGE = """() => [...document.querySelectorAll(".card:not(.flush)")].fla
     .map((element) => `${element.tagName} ${element.className}: ${element.textContent.slice(0, 60)}`);
 })"""
 
+# What lists, which may scroll, would hide.
+SCROLLED = """() => [...document.querySelectorAll(".flush")]
+  .filter((card) => card.scrollWidth > card.clientWidth + 1)
+  .map((card) => `a list is ${card.scrollWidth} wide in ${card.clientWidth}`)"""
+
 
 @cache
 def axe_source() -> str:
@@ -49,10 +54,10 @@ def axe_source() -> str:
     return (Path(package.origin).parent / "axe.min.js").read_text()
 
 
-async def barriers(page: Page) -> list[str]:
-    """What axe-core finds. Evaluated from outside, so the policy of the page need not allow it."""
+async def barriers(page: Page, only: str = "") -> list[str]:
+    """What axe-core finds, by all rules or by one. Evaluated from outside, so the policy of the page need not allow it."""
     await page.evaluate(axe_source())
-    found: list[str] = await page.evaluate(RUN_AXE, RULES)
+    found: list[str] = await page.evaluate(RUN_AXE, {"type": "rule", "values": [only]} if only else {"type": "tag", "values": RULES})
     return found
 
 
@@ -60,7 +65,8 @@ async def too_wide(page: Page) -> list[str]:
     scrolls: bool = await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
     beyond: list[Any] = await page.evaluate(BEYOND)
     over: list[Any] = await page.evaluate(OVER_THE_EDGE)
-    return [*(["the page scrolls sideways"] if scrolls else []), *map(str, beyond[:5]), *map(str, over[:5])]
+    hidden: list[Any] = await page.evaluate(SCROLLED)
+    return [*(["the page scrolls sideways"] if scrolls else []), *map(str, beyond[:5]), *map(str, over[:5]), *map(str, hidden)]
 
 
 async def reached_by_tab(page: Page, most: int = 200) -> set[str]:

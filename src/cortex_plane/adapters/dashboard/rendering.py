@@ -21,6 +21,8 @@ from cortex_plane.adapters.dashboard.redaction import redacted
 from cortex_plane.adapters.http.access import csrf_token, plane_of, session_token
 from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.controls import Control, Scope
+from cortex_plane.core.cron import parse
+from cortex_plane.core.cron.words import describe
 from cortex_plane.core.instants import as_datetime
 from cortex_plane.core.jobs import INTERNAL_PREFIX
 from cortex_plane.core.spans import ago, rough, span
@@ -118,6 +120,11 @@ def money(cents: int) -> str:
     return f"{cents / 100:,.2f}"
 
 
+def in_words(cron: str) -> str:
+    """`Every weekday at 09:00`."""
+    return describe(parse(cron))
+
+
 def kind_of_status(status: str) -> str:
     """The class of a state."""
     return str(status).lower().replace("_", "-")
@@ -140,6 +147,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "seconds": seconds,
         "document": document,
+        "in_words": in_words,
         "money": money,
         "kind": kind_of_status,
         "words": words_of,

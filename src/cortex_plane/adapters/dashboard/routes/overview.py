@@ -68,6 +68,7 @@ async def overview(request: Request, caller: Annotated[Caller, known()], plane: 
         "overview.html",
         load=load,
         bars=throughput(load),
+        tallest=max((sum(column.counts.values()) for column in load.columns), default=0),
         waits=[column.wait_seconds for column in load.columns],
         running=running,
         waiting=waiting,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
@@ -28,15 +27,18 @@ Operator = Annotated[Caller, require(Role.OPERATOR)]
 Reason = Annotated[str, Form(max_length=2_000)]
 Moment = Annotated[str, Form(max_length=40)]
 DAYS = 7
-OF_EACH = 200
-SHOWN_A_DAY = 12
+MANY_A_DAY = 3
+SHOWN_A_DAY = 8
 LEDGER = 50
+
+
+Line = tuple[datetime | None, Schedule]
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
     date: date
-    slots: list[tuple[datetime, Schedule]]
+    slots: list[Line]
     more: int
 
 
@@ -111,20 +113,25 @@ async def backfill(caller: Operator, plane: ThePlane, schedule_id: IdPath, start
 
 
 def calendar(found: Iterable[Schedule], now: datetime) -> list[Day]:
-    """The slots of the next days, in UTC; of a day with very many, the first."""
-    today = now.astimezone(UTC).date()
-    end = datetime.combine(today + timedelta(days=DAYS), time(), UTC)
-    by_day: dict[date, list[tuple[datetime, Schedule]]] = defaultdict(list)
-    for schedule in found:
-        if schedule.enabled:
-            for slot in coming(schedule.terms, now, OF_EACH, before=end):
-                by_day[slot.astimezone(UTC).date()].append((slot, schedule))
-    days: list[Day] = []
-    for number in range(DAYS):
-        day = today + timedelta(days=number)
-        slots = sorted(by_day[day], key=lambda one: (one[0], one[1].name))
-        days.append(Day(day, slots[:SHOWN_A_DAY], max(len(slots) - SHOWN_A_DAY, 0)))
-    return days
+    """The slots of the next days, in UTC. A schedule with many on one day has a line of its own there, without a time."""
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    enabled = [schedule for schedule in found if schedule.enabled]
+    return [_day(enabled, today + timedelta(days=number), now) for number in range(DAYS)]
+
+
+def _day(schedules: Iterable[Schedule], start: datetime, now: datetime) -> Day:
+    lines: list[Line] = []
+    for schedule in schedules:
+        slots = _slots_on(schedule, start, now)
+        lines += [(slot, schedule) for slot in slots] if len(slots) <= MANY_A_DAY else [(None, schedule)]
+    lines.sort(key=lambda line: (line[0] or start, line[1].name))
+    return Day(start.date(), lines[:SHOWN_A_DAY], max(len(lines) - SHOWN_A_DAY, 0))
+
+
+def _slots_on(schedule: Schedule, start: datetime, now: datetime) -> list[datetime]:
+    """Of very many, one more than are listed."""
+    just_before = start - timedelta(microseconds=1)
+    return list(coming(schedule.terms, max(now, just_before), MANY_A_DAY + 1, before=start + timedelta(days=1)))
 
 
 def _next(schedule: Schedule, now: datetime) -> datetime | None:

@@ -24,7 +24,7 @@ document.addEventListener("click", (event) => {
 // -- times ----------------------------------------------------------------------------------------
 
 const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
-const relative = new Intl.RelativeTimeFormat(undefined, { style: matchMedia("(max-width: 860px)").matches ? "narrow" : "long" });
+const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: matchMedia("(max-width: 860px)").matches ? "narrow" : "long" });
 const FORMS = {
   full: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" }),
   clock: new Intl.DateTimeFormat(undefined, { timeStyle: "medium" }),
@@ -252,6 +252,9 @@ function begin() {
   if (told && !told.dataset.before) told.dataset.before = told.textContent;
   const log = document.getElementById("log");
   if (log && wasAtTheEnd) log.scrollTop = log.scrollHeight;
+  // On a phone the pages stand in one line; the one that is open should be seen.
+  const current = document.querySelector(".side nav [aria-current]");
+  if (current) current.parentElement.scrollLeft = current.offsetLeft - 60;
   listen();
 }
 document.addEventListener("htmx:afterSettle", begin);
