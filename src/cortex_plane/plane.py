@@ -37,6 +37,7 @@ from cortex_plane.costs import Costs
 from cortex_plane.grants import Billing, Grants
 from cortex_plane.groups import Groups
 from cortex_plane.handles import JobHandle
+from cortex_plane.looking import Looking
 from cortex_plane.operations.await_result import await_result
 from cortex_plane.operations.cancel_job import cancel_job
 from cortex_plane.operations.directory import Directory
@@ -72,7 +73,7 @@ Result = TypeVar("Result")
 LONGEST_LIST = 10_000
 
 
-class Plane(Steering):
+class Plane(Steering, Looking):
     """`plane = Plane()` uses sqlite:///cortex.db, or what CORTEX_DATABASE_URL says. It opens when it is first used."""
 
     def __init__(

@@ -31,6 +31,7 @@ OBJECTS = (
     "{schedule_id}",
     "{grant_id}",
     "{run_id}",
+    "{beginning}",
     "/billing/accounts/{name}",
 )
 
@@ -70,6 +71,8 @@ async def every_call(api: Api) -> list[Call]:
         "name": "nightly",
         "scope": "agent",
         "code": "not-found",
+        "kind": "job",
+        "beginning": job_id,
         "approval_id": job_id,
         "token": "cortex_apr_1_unknown",
     }

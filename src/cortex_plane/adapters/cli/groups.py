@@ -10,6 +10,7 @@ from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
+from cortex_plane.core.tenants import OWN_TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ async def list_groups(
     *,
     limit: Annotated[int, Parameter(metavar="N", help="How many, up to 1000; otherwise 20.")] = 20,
     before: Annotated[str | None, Parameter(metavar="ID", help="Only groups older than this one: the next page.")] = None,
-    tenant: Tenant = "default",
+    tenant: Tenant = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:

@@ -10,6 +10,7 @@ from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
+from cortex_plane.core.tenants import OWN_TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ async def save(
     max_retries: Annotated[int | None, Parameter(metavar="N", help="How often to try again; or as the agent says.")] = None,
     timeout: Annotated[str | None, Parameter(metavar="TIME", help="How long one run may take: 90, 5m, 1h.")] = None,
     tag: Annotated[tuple[str, ...], Parameter(metavar="TAG", help="A label; may be given again.")] = (),
-    tenant: Tenant = "default",
+    tenant: Tenant = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:
@@ -71,7 +72,7 @@ async def save(
     return 0
 
 
-async def list_templates(*, tenant: Tenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def list_templates(*, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
     """List templates by name.
 
     Try:
@@ -104,7 +105,7 @@ async def list_templates(*, tenant: Tenant = "default", database_url: DatabaseUr
     return 0
 
 
-async def show(name: Name, /, *, tenant: Tenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def show(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
     """Show one template.
 
     Try:
@@ -141,7 +142,7 @@ def _facts(template: Template, now: datetime) -> Iterator[tuple[str, RenderableT
     yield "changed", f"{stamp(template.updated_at)}, {ago(template.updated_at, now)}" if template.version > 1 else None
 
 
-async def remove(name: Name, /, *, tenant: Tenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def remove(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
     """Remove a template. Its jobs stay.
 
     Try:
@@ -167,7 +168,7 @@ async def submit(
     priority: Annotated[int | None, Parameter(metavar="N", help="Higher runs first; otherwise the template's.")] = None,
     max_retries: Annotated[int | None, Parameter(metavar="N", help="How often to try again; otherwise the template's.")] = None,
     delay: Annotated[str | None, Parameter(metavar="TIME", help="Begin only after this long: 90, 90s, 5m, 1h30m, 2d.")] = None,
-    tenant: Tenant = "default",
+    tenant: Tenant = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:

@@ -10,6 +10,7 @@ from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
+from cortex_plane.core.tenants import OWN_TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,7 @@ async def add(
         list[str] | None,
         Parameter(metavar="NAME", help="job.completed, job.failed, job.cancelled or job.*; may be given again. Otherwise all."),
     ] = None,
-    tenant: Annotated[str, Parameter(metavar="NAME", help="Whose jobs; otherwise those of tenant default.")] = "default",
+    tenant: Annotated[str, Parameter(metavar="NAME", help="Whose jobs; otherwise those of tenant default.")] = OWN_TENANT,
     secret: Annotated[str | None, Parameter(metavar="whsec_…", help="What to sign with; otherwise one is made.")] = None,
     description: Annotated[str | None, Parameter(metavar="TEXT", help="What it is for.")] = None,
     allow_private: Annotated[bool, Parameter(help="It may be in a private network, or on this machine.")] = False,

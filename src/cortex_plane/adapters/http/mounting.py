@@ -17,6 +17,7 @@ from cortex_plane.adapters.http.routes import (
     graphs,
     groups,
     health,
+    ids,
     job_changes,
     job_events,
     jobs,
@@ -51,6 +52,7 @@ AT_THE_ROOT: list[APIRouter] = [
 # /jobs/events: no id looks like that, and it comes first.
 ROUTERS: list[APIRouter] = [
     session.router,
+    ids.router,
     list_events.router,
     job_changes.router,
     job_changes.bulk,
