@@ -64,6 +64,7 @@ from cortex_plane.settings import Settings, load_settings
 from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
 from cortex_plane.templates import Templates
+from cortex_plane.tenants import Tenants
 from cortex_plane.webhooks import Webhooks
 from cortex_plane.wiring import channels, clicks, execution_service, graph_executor, http_client, open_store, telemetry
 
@@ -95,6 +96,7 @@ class Plane(Steering, Looking):
         self.groups = Groups(self)
         self.webhooks = Webhooks(self)
         self.costs = Costs(self)
+        self.tenants = Tenants(self)
         self.checkpoints = CheckpointsOfPlane(self)
         self.retention = Retention(self)
         self.access = Access(self)

@@ -72,6 +72,7 @@ async def every_call(api: Api) -> list[Call]:
         "scope": "agent",
         "code": "not-found",
         "kind": "job",
+        "channel_id": job_id,
         "beginning": job_id,
         "approval_id": job_id,
         "token": "cortex_apr_1_unknown",

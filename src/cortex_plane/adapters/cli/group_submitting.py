@@ -42,11 +42,10 @@ async def submit(
     from cortex_plane.adapters.cli.groups import document_of, print_group
     from cortex_plane.adapters.cli.output import print_json
     from cortex_plane.core.groups import GroupStatus
-    from cortex_plane.groups import Groups
 
     asked = read_group(file, tenant, me())
     async with existing_plane(database_url) as plane:
-        groups = Groups(plane)
+        groups = plane.groups
         handle = await _submitted(groups, asked)
         if not as_json:
             count = len(handle.jobs)

@@ -49,10 +49,9 @@ async def save(
     from cortex_plane.adapters.cli.output import print_json
     from cortex_plane.adapters.cli.payloads import payload_from
     from cortex_plane.adapters.cli.times import duration
-    from cortex_plane.templates import Templates
 
     async with existing_plane(database_url) as plane:
-        saved = await Templates(plane).save(
+        saved = await plane.templates.save(
             name,
             agent,
             payload_from(params),
@@ -80,10 +79,9 @@ async def list_templates(*, tenant: Tenant = OWN_TENANT, database_url: DatabaseU
     """
     from cortex_plane.adapters.cli.output import console, document, one_line_each, print_json, words
     from cortex_plane.adapters.cli.times import rough
-    from cortex_plane.templates import Templates
 
     async with existing_plane(database_url) as plane:
-        found = await Templates(plane).list(tenant=tenant)
+        found = await plane.templates.list(tenant=tenant)
     if as_json:
         print_json({"templates": found})
     elif found:
@@ -112,10 +110,9 @@ async def show(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: Data
         cortex templates show nightly
     """
     from cortex_plane.adapters.cli.output import console, facts, heading, indented, print_json
-    from cortex_plane.templates import Templates
 
     async with existing_plane(database_url) as plane:
-        found = await Templates(plane).get(name, tenant=tenant)
+        found = await plane.templates.get(name, tenant=tenant)
     if as_json:
         print_json(found)
         return 0
@@ -149,10 +146,9 @@ async def remove(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: Da
         cortex templates remove nightly
     """
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.templates import Templates
 
     async with existing_plane(database_url) as plane:
-        await Templates(plane).remove(name, tenant=tenant, actor=me())
+        await plane.templates.remove(name, tenant=tenant, actor=me())
     if as_json:
         print_json({"name": name, "removed": True})
     else:
@@ -181,7 +177,6 @@ async def submit(
     from cortex_plane.adapters.cli.output import print_json
     from cortex_plane.adapters.cli.payloads import payload_from
     from cortex_plane.adapters.cli.times import duration
-    from cortex_plane.templates import Templates
 
     asked: dict[str, Any] = {
         "queue": queue,
@@ -191,7 +186,7 @@ async def submit(
     }
     options = {option: value for option, value in asked.items() if value is not None}
     async with existing_plane(database_url) as plane:
-        handle = await Templates(plane).submit(name, payload_from(overrides), tenant=tenant, created_by=me(), **options)
+        handle = await plane.templates.submit(name, payload_from(overrides), tenant=tenant, created_by=me(), **options)
         job = await handle.job()
     if as_json:
         print_json({"id": job.id, "status": job.status, "agent": job.job_type, "queue": job.queue, "template": name})

@@ -12,6 +12,7 @@ from cortex_plane.adapters.http.routes import (
     audit,
     billing,
     channel_callbacks,
+    channels,
     execution,
     grants,
     graphs,
@@ -76,6 +77,7 @@ ROUTERS: list[APIRouter] = [
     graphs.router,
     runs.router,
     users.router,
+    channels.router,
     user_groups.router,
     retention.router,
 ]

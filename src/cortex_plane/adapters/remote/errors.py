@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from cortex_plane.core.access import RoleMissing
+from cortex_plane.core.approvals import ApprovalNotFound
 from cortex_plane.core.errors import (
     Conflict,
     CortexError,
@@ -24,16 +26,34 @@ TYPE = "/problems/"
 CHILDREN: dict[str, type[CortexError]] = {
     "agent-not-found": UnknownAgent,
     "job-not-found": JobNotFound,
+    "approval-not-found": ApprovalNotFound,
     "user-not-found": UserNotFound,
     "role-missing": RoleMissing,
 }
 
 
+class DecisionRefused(Conflict):
+    """What became of the request meanwhile, or why this one may not decide: `problem` has the details."""
+
+    def __init__(self, code: str, said: str, problem: dict[str, Any]) -> None:
+        super().__init__(said)
+        self.code, self.problem = code, problem
+
+
+DECISIONS = ("already-decided", "approval-expired", "approval-withdrawn", "may-not-decide")
+AGENT = re.compile(r'"(.*?)"')
+
+
 def error_of(status: int, problem: dict[str, Any]) -> CortexError:
     code = str(problem.get("type", "")).removeprefix(TYPE)
     said = str(problem.get("detail") or problem.get("title") or f"The server refused with status {status}.")
+    if code in DECISIONS:
+        return DecisionRefused(code, said, problem)
     if child := CHILDREN.get(code):
-        return child.__new__(child, said)  # Without their own words: the other side has said them.
+        error = child.__new__(child, said)  # Without their own words: the other side has said them.
+        if isinstance(error, UnknownAgent):
+            error.job_type = named[1] if (named := AGENT.search(said)) else ""
+        return error
     match status:
         case 404 if code == "no-such-route":
             return ServerAway(f"{said} The server is older than this program, or it is no Cortex Plane.")

@@ -62,6 +62,9 @@ class Server:
     async def put(self, kind: type[Value], *path: str, body: object = None, tenant: str | None = None) -> Value:
         return await self._ask(kind, "PUT", path, {}, tenant, body, tries=TRIES)
 
+    async def patch(self, kind: type[Value], *path: str, body: object = None, tenant: str | None = None) -> Value:
+        return await self._ask(kind, "PATCH", path, {}, tenant, body)
+
     async def delete(self, kind: type[Value], *path: str, tenant: str | None = None, **query: object) -> Value:
         return await self._ask(kind, "DELETE", path, query, tenant)
 
