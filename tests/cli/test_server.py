@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -261,7 +262,13 @@ def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str
         def log_message(self, *_: object) -> None:
             """Nobody reads it."""
 
-    listening = HTTPServer(("127.0.0.1", 0), Handler)
+    with handled(Handler) as url:
+        yield url
+
+
+@contextmanager
+def handled(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    listening = HTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
     thread.start()
     try:
@@ -389,3 +396,36 @@ def test_submit_wait_follows_through_the_server(
         thread.join()
 
     assert (result.code, json.loads(result.out)["output"]) == (0, "Hello, Grace!")
+
+
+def test_what_is_sent_again_has_the_same_key_and_is_carried_out_once() -> None:
+    keys: list[str | None] = []
+
+    class Hangs(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            keys.append(self.headers["idempotency-key"])
+            if len(keys) == 1:
+                self.close_connection = True  # Whoever asked hears nothing.
+                return
+            self.send_response(201)
+            for name, value in {"Content-Type": "application/json", "Content-Length": "9"}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(b'{"id": 1}')
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    async def create(url: str) -> dict[str, int]:
+        server = Server(url, "ctx_any")
+        try:
+            return await server.create(dict[str, int], "jobs", body={})
+        finally:
+            await server.close()
+
+    with handled(Hangs) as url:
+        made = asyncio.run(create(url))
+
+    assert made == {"id": 1}
+    assert len(keys) == 2
+    assert keys[0] == keys[1] is not None

@@ -66,7 +66,7 @@ class Twins:
         one, other = (self.run(world, line, keep or {}, stdin) for world in self.worlds)
         told = [[f"exit code {result.code}"] if only_the_code else _told(result) for result in (one, other)]
         if told[0] != told[1]:
-            difference = "\n".join(unified_diff(*told, "on the database", "through a server", lineterm=""))
+            difference = "\n".join(unified_diff(told[0], told[1], "on the database", "through a server", lineterm=""))
             pytest.fail(f"{line}\n{difference}", pytrace=False)
         return other
 
