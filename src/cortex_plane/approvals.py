@@ -58,6 +58,12 @@ class Approvals:
         store = await self._plane.store
         return await store.approvals.votes(await find_approval_id(store, id_or_prefix))
 
+    async def asked(self, request: ApprovalRequest) -> Sequence[str]:
+        """What others are shown of those who are asked by name."""
+        people = (await self._plane.store).people
+        found = [await people.get_user(user_id) for user_id in request.approvers.users]
+        return [user.label for user in found if user is not None]
+
     async def approve(
         self, id_or_prefix: str, *, by: str, reason: str | None = None, details: Any = None, door: str = DOOR
     ) -> Answer:

@@ -41,7 +41,7 @@ class Costs:
     ) -> Budget:
         """`refuse` takes no new jobs once it is spent; `pause` lets nothing run. It counts from the first cent ever spent."""
         opened = await self._plane._open_here()
-        scope, name = _one_of(agent, tenant)
+        scope, name = one_of(agent, tenant)
         return await set_budget(opened.store, opened.directory, scope, name, cents, on_exhausted, actor=actor, reason=reason)
 
     async def remove_budget(
@@ -49,11 +49,11 @@ class Costs:
     ) -> None:
         """What the budget had paused goes on."""
         opened = await self._plane._open_here()
-        scope, name = _one_of(agent, tenant)
+        scope, name = one_of(agent, tenant)
         await remove_budget(opened.store, opened.directory, scope, name, actor=actor, reason=reason)
 
 
-def _one_of(agent: str | None, tenant: str | None) -> tuple[Scope, str]:
+def one_of(agent: str | None, tenant: str | None) -> tuple[Scope, str]:
     match agent, tenant:
         case str(name), None:
             return Scope.AGENT, name

@@ -26,7 +26,7 @@ class GroupHandle:
     """What a submission gives back: the group, and its members in their order."""
 
     def __init__(self, plane: Plane, group_id: GroupId, job_ids: Sequence[JobId]) -> None:
-        self._groups = Groups(plane)
+        self._groups = plane.groups
         self.id = group_id
         self.jobs: list[JobHandle[Any]] = [JobHandle(plane, job_id) for job_id in job_ids]
 

@@ -13,7 +13,7 @@ from cortex_plane.operations.follow_job import said_by
 from cortex_plane.ports.store import Store
 
 if TYPE_CHECKING:
-    from cortex_plane.plane import Plane
+    from cortex_plane.checkpoints import CheckpointsOfPlane
 
 LAST = 1_000
 """Progress that was told before so many other events is not looked for."""
@@ -32,13 +32,12 @@ class Inside:
     checkpoint: Mapping[str, Any] | None = None
 
     @classmethod
-    async def of(cls, plane: Plane, job: Job) -> Inside:
-        store = await plane.store
+    async def of(cls, store: Store, checkpoints: CheckpointsOfPlane, job: Job) -> Inside:
         progress = await _newest_progress(store, job.id)
         if job.checkpoint_id is None:
             return cls([], None, progress, [])
         try:
-            blob = await plane.checkpoints.get(job.id)
+            blob = await checkpoints.get(job.id)
         except CheckpointCorrupted as corrupted:
             return cls([], None, progress, [], f"{corrupted.kind}: {corrupted.details}")
         tokens = TokensUsed(**blob["memory_context"]["token_usage"])

@@ -34,6 +34,10 @@ class People:
         store = await self._plane.store
         return await add_user(store, self._plane._ids, name, display_name=display_name, email=email, actor=actor)
 
+    async def myself(self) -> str | None:
+        """Who asks, by name, where that is proved: through a server. Whoever may use the database says it themselves."""
+        return None
+
     async def get(self, name: str) -> User:
         return await find_user(await self._plane.store, name)
 

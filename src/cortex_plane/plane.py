@@ -34,6 +34,7 @@ from cortex_plane.costs import Costs
 from cortex_plane.grants import Billing, Grants
 from cortex_plane.groups import Groups
 from cortex_plane.handles import JobHandle
+from cortex_plane.looking import Looking
 from cortex_plane.opened import Opened
 from cortex_plane.operations.await_result import await_result
 from cortex_plane.operations.cancel_job import cancel_job
@@ -60,6 +61,7 @@ from cortex_plane.settings import Settings, load_settings
 from cortex_plane.steering import Steering
 from cortex_plane.sync import SyncPlane
 from cortex_plane.templates import Templates
+from cortex_plane.tenants import Tenants
 from cortex_plane.webhooks import Webhooks
 from cortex_plane.wiring import graph_executor
 from cortex_plane.workers import Workers
@@ -70,7 +72,7 @@ Result = TypeVar("Result")
 LONGEST_LIST = 10_000
 
 
-class Plane(Steering):
+class Plane(Steering, Looking):
     """`plane = Plane()` uses sqlite:///cortex.db, or what CORTEX_DATABASE_URL says. It opens when it is first used."""
 
     def __init__(
@@ -92,6 +94,7 @@ class Plane(Steering):
         self.groups = Groups(self)
         self.webhooks = Webhooks(self)
         self.costs = Costs(self)
+        self.tenants = Tenants(self)
         self.checkpoints = CheckpointsOfPlane(self)
         self.retention = Retention(self)
         self.runs = Runs(self)

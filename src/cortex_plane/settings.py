@@ -35,6 +35,9 @@ SLACK_URL = "https://slack.com/api"
 @dataclass(frozen=True, slots=True)
 class Settings:
     database_url: str = field(default="sqlite:///cortex.db", repr=False)
+    server: str = ""
+    server_tenant: str = ""
+    api_key: str = _secret()
     app: str = ""
     concurrency: int = 20
     lease_seconds: float = 15.0
@@ -85,6 +88,9 @@ SECRETS = frozenset(setting.name for setting in fields(Settings) if setting.meta
 
 DESCRIPTIONS = {
     "database_url": "Where the data is: sqlite:///file.db or postgresql://user@host/database",
+    "server": "Where a running cortex serve is: commands then go through its API, not to the database",
+    "server_tenant": "Through a server: in which tenant, for a key that is good in several",
+    "api_key": "Through a server: who asks, by the key that cortex keys add has shown",
     "app": "The default APP of the commands: file.py, file.py:plane or module:plane",
     "concurrency": "How many jobs a worker runs at a time",
     "lease_seconds": "After this long without a heartbeat a worker counts as lost",
@@ -223,10 +229,21 @@ def _check(values: dict[str, Any], problems: list[str]) -> None:
     if port is not None and not 0 <= port <= 65_535:
         problems.append(f"http_port must be from 0 to 65,535, not {port}.")
     _check_service(values, problems)
+    _check_server(values, problems)
     level = values.get("log_level", "info")
     if level not in ("debug", "info", "warning", "error"):
         problems.append(f"log_level must be debug, info, warning or error, not {level!r}.")
     _check_channels(values, problems)
+
+
+def _check_server(values: dict[str, Any], problems: list[str]) -> None:
+    from cortex_plane.core.server_urls import checked_server
+
+    try:
+        if values.get("server"):
+            values["server"] = checked_server(values["server"], "server")
+    except InvalidInput as error:
+        problems.append(str(error))
 
 
 def _check_channels(values: dict[str, Any], problems: list[str]) -> None:
@@ -266,6 +283,7 @@ def _wrong_address(name: str, value: str) -> list[str]:
 
 URL_LIMIT = 400
 _FORMS = {
+    "api_key": (r"[!-~]+", "a key as cortex keys add shows it: ctx_…"),
     "telegram_bot_token": (r"[0-9]+:[A-Za-z0-9_-]+", "a bot's token as @BotFather shows it: 123456:ABC-DEF"),
     "telegram_webhook_secret": (r"[A-Za-z0-9_-]{1,256}", "1 to 256 letters, digits, _ and -, as it was given to setWebhook"),
     "discord_bot_token": (r"[!-~]+", "text without spaces, as the developer portal shows it"),

@@ -118,7 +118,7 @@ class Steering:
     ) -> JobId:
         """Moves a waiting job within its queue: `await plane.move(job.id, before=other.id)`."""
         store = (await self._open_here()).store
-        place, anchor = _place(before, after, front, back)
+        place, anchor = place_of(before, after, front, back)
         job_id = await find_job_id(store, id_or_prefix)
         anchor_id = None if anchor is None else await find_job_id(store, anchor)
         await move_job(store, job_id, place, anchor_id, actor=actor, reason=reason)
@@ -177,7 +177,7 @@ class Steering:
         await release(store, ReservationId(reservation_id), by=by, reason=reason, force=force)
 
 
-def _place(before: str | None, after: str | None, front: bool, back: bool) -> tuple[Place, str | None]:
+def place_of(before: str | None, after: str | None, front: bool, back: bool) -> tuple[Place, str | None]:
     given = [
         (place, anchor)
         for place, anchor, is_given in (

@@ -57,7 +57,9 @@ def axe_source() -> str:
 async def barriers(page: Page, only: str = "") -> list[str]:
     """What axe-core finds, by all rules or by one. Evaluated from outside, so the policy of the page need not allow it."""
     await page.evaluate(axe_source())
-    found: list[str] = await page.evaluate(RUN_AXE, {"type": "rule", "values": [only]} if only else {"type": "tag", "values": RULES})
+    found: list[str] = await page.evaluate(
+        RUN_AXE, {"type": "rule", "values": [only]} if only else {"type": "tag", "values": RULES}
+    )
     return found
 
 

@@ -30,6 +30,9 @@ Database
 Settings
   NAME  VALUE  FROM
   database_url  sqlite:///cortex.db  default
+  server  default
+  server_tenant  default
+  api_key  default
   app  default
   concurrency  20  default
   lease_seconds  15.0  default

@@ -71,7 +71,8 @@ First steps
   cortex jobs submit greet name=Ada --wait      in another
   cortex jobs submit --help                     every command explains itself
 
-The data is in sqlite:///cortex.db, or where --database-url, CORTEX_DATABASE_URL or cortex.toml says.
+The data is in sqlite:///cortex.db, or where --database-url, CORTEX_DATABASE_URL or cortex.toml says; or behind a
+server: --server or CORTEX_SERVER, with the key in CORTEX_API_KEY.
 Exit codes: 0 done, 1 unexpected, 2 wrong input, 3 not found, 4 conflict, 5 unavailable, 6 denied,
 7 the job failed or was cancelled, 130 interrupted.
 """
@@ -110,9 +111,11 @@ Arguments
   ID  The job's id, or the first part of it.
 
 Options
-  --reason TEXT       Why; it is kept in the job's history.
-  --database-url URL  Where the data is: sqlite:///file.db or postgresql://user@host/database.
-  --json              Print one JSON document, and nothing else, on stdout.
+  --reason TEXT                 Why; it is kept in the job's history.
+  --database-url, --server URL  Where the plane is: its database, sqlite:///file.db or
+                                postgresql://user@host/database; or a server,
+                                https://plane.example.com, with the key in CORTEX_API_KEY.
+  --json                        Print one JSON document, and nothing else, on stdout.
 
 """
 

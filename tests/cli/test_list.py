@@ -128,7 +128,7 @@ def test_looking_at_a_database_that_does_not_exist_does_not_make_it(cortex: Cort
         result.err
         == """\
 Error: There is no database file cortex.db. The first worker makes it: cortex worker APP
-If the data is elsewhere, say where with --database-url or CORTEX_DATABASE_URL.
+If the data is elsewhere, say where with --database-url or CORTEX_DATABASE_URL; if a server has it, with --server.
 """
     )
     assert list(folder.iterdir()) == []

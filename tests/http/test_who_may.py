@@ -31,6 +31,7 @@ OBJECTS = (
     "{schedule_id}",
     "{grant_id}",
     "{run_id}",
+    "{beginning}",
     "/billing/accounts/{name}",
 )
 
@@ -71,6 +72,9 @@ async def every_call(api: Api) -> list[Call]:
         "name": "nightly",
         "scope": "agent",
         "code": "not-found",
+        "kind": "job",
+        "channel_id": job_id,
+        "beginning": job_id,
         "approval_id": job_id,
         "token": "cortex_apr_1_unknown",
     }

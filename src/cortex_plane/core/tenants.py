@@ -8,7 +8,16 @@ from datetime import datetime
 
 from cortex_plane.core.budgets import CostTotal
 from cortex_plane.core.controls import Control
-from cortex_plane.core.jobs import TenantId
+from cortex_plane.core.jobs import DEFAULT_TENANT, TenantId
+
+
+class OwnTenant(str):
+    """What is meant when nobody named a tenant: `default` on a database; through a server, the tenant of the key."""
+
+    __slots__ = ()
+
+
+OWN_TENANT = OwnTenant(DEFAULT_TENANT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from cortex_plane.ports.store import Store
 
 async def find_grant(store: Store, id_or_prefix: str) -> Grant:
     prefix = str(id_or_prefix).strip().lower()
-    if not _is_part_of_an_id(prefix):
+    if not is_part_of_an_id(prefix):
         raise InvalidInput(f"{id_or_prefix!r:.60} is not a grant id, nor the first four or more characters of one.", field="id")
     found = [GrantId(prefix)] if len(prefix) == ID_LENGTH else await store.grants.find(prefix)
     if len(found) > 1:
@@ -23,8 +23,8 @@ async def find_grant(store: Store, id_or_prefix: str) -> Grant:
 
 def is_id(text: str) -> bool:
     """A whole one, of whatever it may be."""
-    return len(text) == ID_LENGTH and _is_part_of_an_id(text)
+    return len(text) == ID_LENGTH and is_part_of_an_id(text)
 
 
-def _is_part_of_an_id(text: str) -> bool:
+def is_part_of_an_id(text: str) -> bool:
     return bool(PART_OF_AN_ID.fullmatch(text)) and all((char == "-") == (place in DASHES) for place, char in enumerate(text))

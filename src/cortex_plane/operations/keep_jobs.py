@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from cortex_plane.core.audit import AuditEntry
@@ -43,12 +44,19 @@ async def add_rule(
 
 
 async def remove_rule(store: Store, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> RetentionRule:
+    rule = rule_named(id_or_prefix, await store.retention.list())
+    if not await store.retention.remove(rule.id, _entry("RETENTION_RULE_REMOVED", rule, actor, reason)):
+        raise RuleNotFound(id_or_prefix)
+    return rule
+
+
+def rule_named(id_or_prefix: str, rules: Sequence[RetentionRule]) -> RetentionRule:
     """By its id, or by the first part of one."""
     prefix = id_or_prefix.strip().lower()
-    found = [rule for rule in await store.retention.list() if prefix and rule.id.startswith(prefix)]
+    found = [rule for rule in rules if prefix and rule.id.startswith(prefix)]
     if len(found) > 1:
         raise AmbiguousRule(prefix, [rule.id for rule in found])
-    if not found or not await store.retention.remove(found[0].id, _entry("RETENTION_RULE_REMOVED", found[0], actor, reason)):
+    if not found:
         raise RuleNotFound(id_or_prefix)
     return found[0]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cortex_plane.core.access import ApiKey, ApiKeyNotFound
 from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.errors import InvalidInput
@@ -23,8 +25,11 @@ async def revoke_api_key(
 
 
 async def find_api_key(store: Store, id_or_prefix: str, tenant_id: TenantId | None = None) -> ApiKey:
+    return key_named(id_or_prefix, await store.keys.list(tenant_id))
+
+
+def key_named(id_or_prefix: str, keys: Sequence[ApiKey]) -> ApiKey:
     """By its id, its name, or the first part of either the id or the key, as a list shows them."""
-    keys = await store.keys.list(tenant_id)
     wanted = id_or_prefix.strip()
     exact = [key for key in keys if wanted in (key.id, key.prefix)] or [key for key in keys if key.name == wanted]
     found = exact or [key for key in keys if len(wanted) >= SHORTEST_PART and key.id.startswith(wanted)]

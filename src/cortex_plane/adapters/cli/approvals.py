@@ -84,7 +84,7 @@ async def show(approval_id: ApprovalIdOrPrefix, /, *, database_url: DatabaseUrl 
     async with existing_plane(database_url) as plane:
         found = await plane.approvals.get(approval_id)
         votes = await plane.approvals.votes(found.id)
-        people = await _names(plane, found.approvers.users)
+        people = await plane.approvals.asked(found)
     if as_json:
         print_json({"approval": shown(found), "votes": votes})
         return 0
@@ -168,6 +168,10 @@ async def _person(plane: Plane, named: str | None) -> str:
     from cortex_plane.core.errors import InvalidInput
     from cortex_plane.core.people import UserNotFound
 
+    if (myself := await plane.people.myself()) is not None:
+        if named not in (None, myself):
+            raise InvalidInput(f'Through a server you are "{myself}", by your key: --as can name nobody else.', field="as")
+        return myself
     login = me().partition(":")[2]
     try:
         return (await plane.people.get(named or login)).name
@@ -211,12 +215,6 @@ def _document(details: str | None) -> Any:
         return None if details is None else json.loads(details)
     except ValueError as error:
         raise InvalidInput(f"--details is not JSON: {error}.", field="details") from None
-
-
-async def _names(plane: Plane, users: tuple[Any, ...]) -> list[str]:
-    store = await plane.store
-    found = [await store.people.get_user(user_id) for user_id in users]
-    return [user.label for user in found if user is not None]
 
 
 def _say(answers: dict[str, Answer], as_json: bool) -> int:

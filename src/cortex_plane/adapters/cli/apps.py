@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from cortex_plane.adapters.cli.planes import refuse_a_server
 from cortex_plane.core.errors import InvalidInput, NotFound, did_you_mean
 from cortex_plane.settings import load_settings
 
@@ -33,6 +34,7 @@ def load_app(app: str | None, database_url: str | None = None) -> Plane:
         )
     place, attribute = _parted(wanted)
     plane = _plane_in(_module(place), place, attribute)
+    refuse_a_server(plane.settings, database_url)
     if database_url is not None:
         plane.settings = replace(plane.settings, database_url=database_url)
     return plane

@@ -10,7 +10,6 @@ from cyclopts import Parameter
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane
-from cortex_plane.auditing import Auditing
 from cortex_plane.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ async def list_entries(
         raise InvalidInput(f"--limit must be from 1 to {LONGEST_LIST}, not {limit}. For more, use --before.", field="limit")
     action = action and action.strip().upper().replace("-", "_")
     async with existing_plane(database_url) as plane:
-        found = await Auditing(plane).list(object_id=object_id, actor=actor, action=action, before=before, limit=limit + 1)
+        found = await plane.audit.list(object_id=object_id, actor=actor, action=action, before=before, limit=limit + 1)
     entries, more = found[:limit], len(found) > limit
     if as_json:
         print_json({"entries": entries, "next_before": entries[-1].seq if more else None})
@@ -80,7 +79,7 @@ async def verify(
     from cortex_plane.adapters.cli.output import print_json
 
     async with existing_plane(database_url) as plane:
-        report = await Auditing(plane).verify(known=seal)
+        report = await plane.audit.verify(known=seal)
     if as_json:
         print_json(report_document(report))
     else:

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane
+from cortex_plane.core.tenants import OWN_TENANT
 
 if TYPE_CHECKING:
     from cortex_plane.core.billing import BillingAccount, UsageTotal
@@ -21,7 +22,7 @@ async def add(
     virtual_key: Annotated[
         str | None, Parameter(metavar="KEY", help="What its runs are charged to; otherwise one is made.")
     ] = None,
-    tenant: Annotated[str, Parameter(metavar="NAME", help="Whose account it is; otherwise the default tenant's.")] = "default",
+    tenant: Annotated[str, Parameter(metavar="NAME", help="Whose account it is; otherwise the default tenant's.")] = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:

@@ -43,10 +43,9 @@ async def set_budget(
         cortex budgets set 100000 --tenant acme --on-exhausted pause
     """
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.costs import Costs
 
     async with existing_plane(database_url) as plane:
-        budget = await Costs(plane).set_budget(
+        budget = await plane.costs.set_budget(
             cents, agent=agent, tenant=tenant, on_exhausted=on_exhausted, actor=me(), reason=reason
         )
     if as_json:
@@ -65,10 +64,9 @@ async def list_budgets(*, database_url: DatabaseUrl = None, as_json: AsJson = Fa
         cortex budgets list
     """
     from cortex_plane.adapters.cli.output import console, one_line_each, print_json, words
-    from cortex_plane.costs import Costs
 
     async with existing_plane(database_url) as plane:
-        budgets = await Costs(plane).budgets()
+        budgets = await plane.costs.budgets()
     if as_json:
         print_json({"budgets": budgets})
     elif budgets:
@@ -105,10 +103,9 @@ async def remove_budget(
         cortex budgets remove --tenant acme
     """
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.costs import Costs
 
     async with existing_plane(database_url) as plane:
-        await Costs(plane).remove_budget(agent=agent, tenant=tenant, actor=me(), reason=reason)
+        await plane.costs.remove_budget(agent=agent, tenant=tenant, actor=me(), reason=reason)
     if as_json:
         print_json({"agent": agent, "tenant": tenant, "budget": None})
     else:

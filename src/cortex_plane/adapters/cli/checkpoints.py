@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.forking import app_plane
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, JobIdOrPrefix
-from cortex_plane.adapters.cli.planes import existing_plane
+from cortex_plane.adapters.cli.options import AsJson, JobIdOrPrefix, OnlyDatabaseUrl
+from cortex_plane.adapters.cli.planes import database_plane
 from cortex_plane.core.errors import CheckpointCorrupted, InvalidInput
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ EXIT_FOUND = 1
 TELL_EVERY = 100
 
 
-async def verify(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def verify(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = False) -> int:
     """Check the checkpoint of every job that has not ended.
 
     Finds those from which a worker could not go on: changed by hand, cut off, of another agent, of a newer version. A
@@ -34,7 +34,7 @@ async def verify(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -
         cortex checkpoints verify
         cortex checkpoints verify --json
     """
-    async with existing_plane(database_url) as plane:
+    async with database_plane(database_url) as plane:
         return await _looked_at(plane.checkpoints.verify(), "Checked", as_json)
 
 
@@ -48,7 +48,7 @@ async def migrate(
     dry_run: Annotated[
         bool, Parameter(help="Try it, and change nothing. Always needed: jobs are migrated when resumed.")
     ] = False,
-    database_url: DatabaseUrl = None,
+    database_url: OnlyDatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Try on every job that has not ended whether this code could go on with it.
@@ -65,7 +65,7 @@ async def migrate(
         return await _looked_at(plane.checkpoints.try_migrations(), "Tried", as_json)
 
 
-async def show(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None) -> int:
+async def show(job_id: JobIdOrPrefix, /, *, database_url: OnlyDatabaseUrl = None) -> int:
     """Print a job's checkpoint, as indented JSON.
 
     Large results are kept apart, and appear as "blob" with their SHA-256. A damaged checkpoint is printed as it is
@@ -76,7 +76,7 @@ async def show(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None) ->
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with database_plane(database_url) as plane:
         found = await plane.find(job_id)
         try:
             print_json(await plane.checkpoints.get(found))

@@ -7,12 +7,12 @@ from typing import Any
 
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.logs import configure_logs
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
-from cortex_plane.adapters.cli.planes import sqlite_file
+from cortex_plane.adapters.cli.options import AsJson, OnlyDatabaseUrl
+from cortex_plane.adapters.cli.planes import refuse_a_server, sqlite_file
 from cortex_plane.settings import load_settings
 
 
-async def status(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def status(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = False) -> int:
     """Show which schema the database has.
 
     Nothing is changed: a SQLite file that does not exist is not made.
@@ -44,7 +44,7 @@ async def status(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -
     return 0
 
 
-async def upgrade(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def upgrade(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = False) -> int:
     """Create the schema, or bring an older one up to date.
 
     It may be run as often as you like, and by several programs at once: each step is applied once.
@@ -71,7 +71,7 @@ async def upgrade(*, database_url: DatabaseUrl = None, as_json: AsJson = False) 
     return 0
 
 
-async def repair(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def repair(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = False) -> int:
     """Mend jobs that a damaged database shows as running though nothing runs them.
 
     The database itself keeps jobs and runs consistent; use this after restoring a backup that was not.
@@ -106,6 +106,7 @@ def _store(database_url: str | None) -> tuple[Any, Path | None]:
     from cortex_plane.wiring import open_store
 
     settings = load_settings({"database_url": database_url})
+    refuse_a_server(settings, database_url)
     configure_logs(settings, quiet=True)
     return open_store(settings.database_url), sqlite_file(settings.database_url)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from cortex_plane.adapters.cli.options import DatabaseUrl
+from cortex_plane.adapters.cli.options import OnlyDatabaseUrl
 
 if TYPE_CHECKING:
     from cortex_plane.adapters.cli.dev_worker import DevWorker
@@ -27,7 +27,7 @@ def dev(
     /,
     *,
     port: Annotated[int, Parameter(metavar="N", help="On which port; 0 takes any that is free. Otherwise 8700.")] = 8700,
-    database_url: DatabaseUrl = None,
+    database_url: OnlyDatabaseUrl = None,
 ) -> int:
     """Run an app with its dashboard on this machine, and start it anew when its files change.
 

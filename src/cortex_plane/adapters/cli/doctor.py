@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cortex_plane.adapters.cli.errors import EXIT_UNAVAILABLE, EXIT_USAGE
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, OnlyDatabaseUrl
 from cortex_plane.adapters.cli.times import ago
 from cortex_plane.adapters.system import utc_now
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-async def doctor(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def doctor(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = False) -> int:
     """Check this installation and say what is wrong.
 
     It changes nothing. The exit code is 5 if the database cannot be used, and 2 if a setting is wrong.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import App, AsJson, DatabaseUrl, JobIdOrPrefix
-from cortex_plane.adapters.cli.planes import existing_plane, me
+from cortex_plane.adapters.cli.options import App, AsJson, DatabaseUrl, JobIdOrPrefix, OnlyDatabaseUrl
+from cortex_plane.adapters.cli.planes import existing_plane, goes_to_a_server, me
 
 if TYPE_CHECKING:
     from cortex_plane.plane import Plane
@@ -64,7 +64,7 @@ async def replay(
     ] = None,
     /,
     *,
-    database_url: DatabaseUrl = None,
+    database_url: OnlyDatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Compare an agent's code with what is recorded of a job.
@@ -98,7 +98,7 @@ async def replay(
 async def _plane_for(app: str | None, database_url: str | None) -> AsyncIterator[Plane]:
     from cortex_plane.settings import load_settings
 
-    named = app or load_settings().app
+    named = not goes_to_a_server(database_url, app) and (app or load_settings().app)
     async with app_plane(app, database_url) if named else existing_plane(database_url) as plane:
         yield plane
 

@@ -23,7 +23,8 @@ FIRST_STEPS = """\
   cortex jobs submit --help                     every command explains itself"""
 
 NOTES = """\
-The data is in sqlite:///cortex.db, or where --database-url, CORTEX_DATABASE_URL or cortex.toml says.
+The data is in sqlite:///cortex.db, or where --database-url, CORTEX_DATABASE_URL or cortex.toml says; or behind a
+server: --server or CORTEX_SERVER, with the key in CORTEX_API_KEY.
 Exit codes: 0 done, 1 unexpected, 2 wrong input, 3 not found, 4 conflict, 5 unavailable, 6 denied,
 7 the job failed or was cancelled, 130 interrupted."""
 

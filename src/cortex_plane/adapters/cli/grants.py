@@ -10,6 +10,7 @@ from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, Reason
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
+from cortex_plane.core.tenants import OWN_TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ async def add(
     ] = None,
     max_uses: Annotated[int | None, Parameter(metavar="N", help="Good for so many runs.")] = None,
     billing_account: Annotated[str, Parameter(metavar="NAME", help="Who is charged; otherwise default.")] = "default",
-    tenant: Annotated[str, Parameter(metavar="NAME", help="For whose work; otherwise the default tenant's.")] = "default",
+    tenant: Annotated[str, Parameter(metavar="NAME", help="For whose work; otherwise the default tenant's.")] = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:

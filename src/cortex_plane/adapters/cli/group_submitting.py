@@ -11,6 +11,7 @@ from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.core.errors import NotFound, UnknownAgent
+from cortex_plane.core.tenants import OWN_TENANT
 
 if TYPE_CHECKING:
     from cortex_plane.adapters.cli.group_files import GroupFile
@@ -21,7 +22,7 @@ async def submit(
     file: Annotated[str, Parameter(name="FILE", help="A file of JSON that describes the group; @- for stdin.")],
     /,
     *,
-    tenant: Annotated[str, Parameter(metavar="NAME", help="Whose group it is; otherwise the default tenant's.")] = "default",
+    tenant: Annotated[str, Parameter(metavar="NAME", help="Whose group it is; otherwise the default tenant's.")] = OWN_TENANT,
     wait: Annotated[bool, Parameter(help="Wait until it is finished. Exit code 7 unless every member completed.")] = False,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
@@ -41,11 +42,10 @@ async def submit(
     from cortex_plane.adapters.cli.groups import document_of, print_group
     from cortex_plane.adapters.cli.output import print_json
     from cortex_plane.core.groups import GroupStatus
-    from cortex_plane.groups import Groups
 
     asked = read_group(file, tenant, me())
     async with existing_plane(database_url) as plane:
-        groups = Groups(plane)
+        groups = plane.groups
         handle = await _submitted(groups, asked)
         if not as_json:
             count = len(handle.jobs)

@@ -10,6 +10,7 @@ from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
+from cortex_plane.core.tenants import OWN_TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ async def list_groups(
     *,
     limit: Annotated[int, Parameter(metavar="N", help="How many, up to 1000; otherwise 20.")] = 20,
     before: Annotated[str | None, Parameter(metavar="ID", help="Only groups older than this one: the next page.")] = None,
-    tenant: Tenant = "default",
+    tenant: Tenant = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:
@@ -41,10 +42,9 @@ async def list_groups(
     from cortex_plane.adapters.cli.output import console, one_line, one_line_each, print_json, status, words
     from cortex_plane.adapters.cli.times import rough
     from cortex_plane.core.states import JobStatus
-    from cortex_plane.groups import Groups
 
     async with existing_plane(database_url) as plane:
-        found = await Groups(plane).list(tenant=tenant, before=before, limit=limit)
+        found = await plane.groups.list(tenant=tenant, before=before, limit=limit)
     if as_json:
         print_json({"groups": [document_of(group) for group in found]})
     elif found:
@@ -74,11 +74,10 @@ async def show(group_id: GroupIdOrPrefix, /, *, database_url: DatabaseUrl = None
         cortex groups show 0199a8c2 --json
     """
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.groups import Groups
 
     async with existing_plane(database_url) as plane:
-        group = await Groups(plane).get(group_id)
-        members = await Groups(plane).members(group.id)
+        group = await plane.groups.get(group_id)
+        members = await plane.groups.members(group.id)
     if as_json:
         print_json({"group": document_of(group), "members": members})
     else:
@@ -112,11 +111,10 @@ async def cancel(
         cortex groups cancel 0199a8c2 --reason "wrong data"
     """
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.groups import Groups
 
     async with existing_plane(database_url) as plane:
-        group = await Groups(plane).get(group_id)
-        cancelled = await Groups(plane).cancel(group.id, actor=me(), reason=reason)
+        group = await plane.groups.get(group_id)
+        cancelled = await plane.groups.cancel(group.id, actor=me(), reason=reason)
     if as_json:
         print_json({"id": group.id, "cancelled": cancelled})
     else:

@@ -1,9 +1,11 @@
-"""What to type next, ready to be copied, on the same database and without its password."""
+"""What to type next, ready to be copied, on the same database, or through the same server, and without its password."""
 
 from __future__ import annotations
 
 import re
 import shlex
+
+from cortex_plane.core.server_urls import is_server
 
 PASSWORD = re.compile(r"(?<=://)([^/?#@:\s]*):(?!password@)[^/?#\s]*@|(?<=[?&])(password|sslpassword)=[^&\s'\"]*")
 
@@ -12,8 +14,12 @@ def next_step(lead: str, command: str, database_url: str | None = None, *, style
     """`database_url` as it was given to this command, if it was."""
     from cortex_plane.adapters.cli.output import console, words
 
-    place = "" if database_url is None else f" --database-url {shlex.quote(without_password(database_url))}"
+    place = "" if database_url is None else f" {_option(database_url)} {shlex.quote(without_password(database_url))}"
     console(stderr=stderr).print(words(f"{lead}:  {command}{place}", style), soft_wrap=True)
+
+
+def _option(url: str) -> str:
+    return "--server" if is_server(url) else "--database-url"
 
 
 def without_password(text: str) -> str:

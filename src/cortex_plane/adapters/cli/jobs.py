@@ -69,14 +69,12 @@ async def show(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as
     """
     from cortex_plane.adapters.cli.job_views import print_job
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.insides import Inside
-    from cortex_plane.operations.tell_job import Story
 
     async with existing_plane(database_url) as plane:
         job = await plane.get(job_id)
-        story = await Story.of(await plane.store, job.id, with_names=True)
+        story = await plane.story(job.id, with_names=True)
         chain = await plane.chain(job.id)
-        inside = await Inside.of(plane, job)
+        inside = await plane.inside(job)
     if as_json:
         print_json({"job": job, **inside.document(), "runs": story.runs, "history": story.entries, "chain": chain})
     else:

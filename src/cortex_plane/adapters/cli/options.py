@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from cortex_plane.core.server_urls import NeedsDatabase, checked_server, is_server
+
+if TYPE_CHECKING:
+    from cyclopts import Token
+
+
+def _place(_kind: Any, tokens: Sequence[Token]) -> str:
+    """Whichever name it was given by, a server and a database are told apart by the address."""
+    given = tokens[0]
+    return checked_server(given.value) if given.keyword == "--server" else given.value
+
+
+def _database(_kind: Any, tokens: Sequence[Token]) -> str:
+    if is_server(tokens[0].value):
+        raise NeedsDatabase("This command")
+    return tokens[0].value
+
+
 DatabaseUrl = Annotated[
     str | None,
-    Parameter(metavar="URL", help="Where the data is: sqlite:///file.db or postgresql://user@host/database."),
+    Parameter(
+        name=["--database-url", "--server"],
+        metavar="URL",
+        converter=_place,
+        help="Where the plane is: its database, sqlite:///file.db or postgresql://user@host/database; or a server, "
+        "https://plane.example.com, with the key in CORTEX_API_KEY.",
+    ),
+]
+"""Of commands that work on a database and through a server. The key is no option: the words of a command are seen by
+others on the machine, and kept by the shell."""
+
+OnlyDatabaseUrl = Annotated[
+    str | None,
+    Parameter(
+        name="--database-url",
+        metavar="URL",
+        converter=_database,
+        help="Where the data is: sqlite:///file.db or postgresql://user@host/database.",
+    ),
 ]
 
 AsJson = Annotated[bool, Parameter(name="--json", help="Print one JSON document, and nothing else, on stdout.")]

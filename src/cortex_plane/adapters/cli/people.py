@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, Reason
 from cortex_plane.adapters.cli.planes import existing_plane, me
+from cortex_plane.core.tenants import OWN_TENANT
 
 UserName = Annotated[str, Parameter(name="NAME", help="The user's name.")]
 GroupName = Annotated[str, Parameter(name="GROUP", help="The name of the group.")]
@@ -151,7 +152,7 @@ async def unlink(
 
 
 async def add_group(
-    group: GroupName, /, *, tenant: InTenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False
+    group: GroupName, /, *, tenant: InTenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False
 ) -> int:
     """Add a group of people who may be asked together.
 
@@ -172,7 +173,7 @@ async def add_group(
     return 0
 
 
-async def list_groups(*, tenant: InTenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def list_groups(*, tenant: InTenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
     """List groups of people, with who is in them.
 
     Try:
@@ -192,7 +193,7 @@ async def list_groups(*, tenant: InTenant = "default", database_url: DatabaseUrl
     return 0
 
 
-async def join(name: UserName, group: GroupName, /, *, tenant: InTenant = "default", database_url: DatabaseUrl = None) -> int:
+async def join(name: UserName, group: GroupName, /, *, tenant: InTenant = OWN_TENANT, database_url: DatabaseUrl = None) -> int:
     """Put a user into a group.
 
     Try:
@@ -204,7 +205,7 @@ async def join(name: UserName, group: GroupName, /, *, tenant: InTenant = "defau
     return 0
 
 
-async def leave(name: UserName, group: GroupName, /, *, tenant: InTenant = "default", database_url: DatabaseUrl = None) -> int:
+async def leave(name: UserName, group: GroupName, /, *, tenant: InTenant = OWN_TENANT, database_url: DatabaseUrl = None) -> int:
     """Take a user out of a group.
 
     Try:

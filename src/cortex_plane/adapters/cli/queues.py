@@ -26,34 +26,28 @@ async def list_queues(*, database_url: DatabaseUrl = None, as_json: AsJson = Fal
     """
     from cortex_plane.adapters.cli.control_views import what_is_set
     from cortex_plane.adapters.cli.output import console, print_json, table, words
-    from cortex_plane.core.controls import Scope
 
     async with existing_plane(database_url) as plane:
-        store = await plane.store
-        depths, running, controls = await store.queue.depths(), await store.queue.running(), await plane.controls()
-    runs: dict[str, int] = {}
-    for queue, _, _, count in running:
-        runs[queue] = runs.get(queue, 0) + count
-    set_for = {control.name: what_is_set(control) for control in controls if control.scope is Scope.QUEUE}
-    names = sorted({*depths, *runs, *set_for})
+        queues = await plane.queues()
+    set_for = {one.name: what_is_set(one.control) for one in queues}
     if as_json:
         print_json(
-            [{"queue": name, **depths.get(name, {}), "running": runs.get(name, 0), "set": set_for.get(name)} for name in names]
+            [{"queue": one.name, **one.waiting, "running": one.running, "set": set_for[one.name] or None} for one in queues]
         )
         return 0
-    if not names:
+    if not queues:
         print("No job waits or runs, and nothing is set.")
         next_step("To submit one", "cortex jobs submit AGENT", database_url)
         return 0
     states = ("ready", "later", "blocked", "held")
     rows = [
         [
-            words(name),
-            *(words(depths.get(name, {}).get(state, 0)) for state in states),
-            words(runs.get(name, 0)),
-            words(set_for.get(name, "")),
+            words(one.name),
+            *(words(one.waiting.get(state, 0)) for state in states),
+            words(one.running),
+            words(set_for[one.name]),
         ]
-        for name in names
+        for one in queues
     ]
     console().print(table(["queue", *states, "running", "set"], rows, right=range(1, 6)))
     return 0

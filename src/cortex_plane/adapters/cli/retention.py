@@ -36,10 +36,9 @@ async def add(
         cortex retention add 7d --agent greet --status completed
     """
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.retention import Retention
 
     async with existing_plane(database_url) as plane:
-        rule = await Retention(plane).add(
+        rule = await plane.retention.add(
             duration(keep, "keep"),
             agent=agent,
             tenant=tenant,
@@ -62,10 +61,9 @@ async def list_rules(*, database_url: DatabaseUrl = None, as_json: AsJson = Fals
         cortex retention list
     """
     from cortex_plane.adapters.cli.output import console, one_line_each, print_json, words
-    from cortex_plane.retention import Retention
 
     async with existing_plane(database_url) as plane:
-        rules = await Retention(plane).list()
+        rules = await plane.retention.list()
     if as_json:
         print_json({"rules": rules})
     elif rules:
@@ -100,10 +98,9 @@ async def remove(
         cortex retention remove 0199a8c2
     """
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.retention import Retention
 
     async with existing_plane(database_url) as plane:
-        rule = await Retention(plane).remove(rule_id, actor=me(), reason=reason)
+        rule = await plane.retention.remove(rule_id, actor=me(), reason=reason)
     if as_json:
         print_json({"removed": rule})
     else:
@@ -120,10 +117,9 @@ async def run(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> i
         cortex retention run
     """
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.retention import Retention
 
     async with existing_plane(database_url) as plane:
-        deleted = await Retention(plane).run(actor=me())
+        deleted = await plane.retention.run(actor=me())
     if as_json:
         print_json({"deleted": deleted})
     else:

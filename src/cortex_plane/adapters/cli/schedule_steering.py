@@ -11,10 +11,17 @@ from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, Reason
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.cli.schedules import Name, Tenant
+from cortex_plane.core.tenants import OWN_TENANT
 
 
 async def pause(
-    name: Name, /, *, reason: Reason = None, tenant: Tenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False
+    name: Name,
+    /,
+    *,
+    reason: Reason = None,
+    tenant: Tenant = OWN_TENANT,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
 ) -> int:
     """Pause a schedule: no further slot of it begins. One that runs goes on.
 
@@ -36,7 +43,13 @@ async def pause(
 
 
 async def resume(
-    name: Name, /, *, reason: Reason = None, tenant: Tenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False
+    name: Name,
+    /,
+    *,
+    reason: Reason = None,
+    tenant: Tenant = OWN_TENANT,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
 ) -> int:
     """Let a paused schedule go on, from its next slot.
 
@@ -61,7 +74,9 @@ async def resume(
     return 0
 
 
-async def trigger(name: Name, /, *, tenant: Tenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def trigger(
+    name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False
+) -> int:
     """Run one slot now, whatever the rule says. Its grant is used and charged as for any other.
 
     Try:
@@ -85,7 +100,7 @@ async def backfill(
     *,
     start: Annotated[str, Parameter(metavar="WHEN", help="From this slot on: 2026-01-05T09:00, in UTC.")],
     end: Annotated[str | None, Parameter(metavar="WHEN", help="Before this; otherwise until now.")] = None,
-    tenant: Tenant = "default",
+    tenant: Tenant = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:
@@ -116,7 +131,7 @@ async def coming(
     /,
     *,
     count: Annotated[int, Parameter(metavar="N", help="How many; otherwise 5.")] = 5,
-    tenant: Tenant = "default",
+    tenant: Tenant = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:

@@ -12,6 +12,7 @@ from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.cli.redrawing import watchable
 from cortex_plane.adapters.system import utc_now
+from cortex_plane.core.tenants import OWN_TENANT
 
 Name = Annotated[str, Parameter(name="NAME", help="The schedule's name.")]
 Tenant = Annotated[str, Parameter(metavar="NAME", help="Whose schedule it is; otherwise the default tenant's.")]
@@ -34,7 +35,7 @@ async def add(
     pause_after: Annotated[int | None, Parameter(metavar="N", help="Pause after so many failures in a row.")] = None,
     grant: Annotated[str | None, Parameter(metavar="ID", help="Under which grant; otherwise one is made for the target.")] = None,
     billing_account: Annotated[str, Parameter(metavar="NAME", help="Who is charged; otherwise default.")] = "default",
-    tenant: Tenant = "default",
+    tenant: Tenant = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:
@@ -120,7 +121,7 @@ async def show(
     /,
     *,
     slots: Annotated[int, Parameter(metavar="N", help="How many of its last slots; otherwise 10.")] = 10,
-    tenant: Tenant = "default",
+    tenant: Tenant = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:
@@ -147,7 +148,7 @@ async def show(
     return 0
 
 
-async def remove(name: Name, /, *, tenant: Tenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def remove(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
     """Remove a schedule and the record of its slots. What it started goes on.
 
     Try:

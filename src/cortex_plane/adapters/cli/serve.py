@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from cortex_plane.adapters.cli.options import App, DatabaseUrl
+from cortex_plane.adapters.cli.options import App, OnlyDatabaseUrl
 from cortex_plane.core.errors import Denied, Unavailable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def serve(
     *,
     host: Annotated[str | None, Parameter(metavar="ADDRESS", help="Where to listen. Otherwise CORTEX_HTTP_HOST.")] = None,
     port: Annotated[int | None, Parameter(metavar="N", help="On which port. Otherwise CORTEX_HTTP_PORT, or 8700.")] = None,
-    database_url: DatabaseUrl = None,
+    database_url: OnlyDatabaseUrl = None,
 ) -> int:
     """Serve the HTTP API and the dashboard until you stop it.
 
@@ -41,6 +41,7 @@ def serve(
     """
     from cortex_plane.adapters.cli.apps import load_app
     from cortex_plane.adapters.cli.logs import adopt_standard_logging, configure_logs
+    from cortex_plane.adapters.cli.planes import refuse_a_server
     from cortex_plane.adapters.event_loop import run
     from cortex_plane.plane import Plane
     from cortex_plane.settings import load_settings
@@ -51,6 +52,7 @@ def serve(
         plane = load_app(app, database_url)
         plane.settings = replace(plane.settings, http_host=settings.http_host, http_port=settings.http_port)
     else:
+        refuse_a_server(settings, database_url)
         plane = Plane(settings=settings)
     configure_logs(plane.settings)
     adopt_standard_logging(plane.settings)

@@ -10,9 +10,9 @@ from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
-from cortex_plane.adapters.cli.planes import existing_plane, me
-from cortex_plane.adapters.system import utc_now
+from cortex_plane.adapters.cli.planes import existing_plane, goes_to_a_server, me
 from cortex_plane.core.errors import NotFound, UnknownAgent
+from cortex_plane.core.tenants import OWN_TENANT
 
 if TYPE_CHECKING:
     from cortex_plane.core.jobs import Job
@@ -32,7 +32,7 @@ async def submit(
     serial_key: Annotated[str | None, Parameter(metavar="KEY", help="Of jobs with the same key one runs at a time.")] = None,
     tag: Annotated[tuple[str, ...], Parameter(metavar="TAG", help="A label; may be given again.")] = (),
     max_retries: Annotated[int | None, Parameter(metavar="N", help="How often to try again; or as the agent says.")] = None,
-    tenant: Annotated[str, Parameter(metavar="NAME", help="Whose job it is; otherwise the default tenant's.")] = "default",
+    tenant: Annotated[str, Parameter(metavar="NAME", help="Whose job it is; otherwise the default tenant's.")] = OWN_TENANT,
     timeout: Annotated[str | None, Parameter(metavar="TIME", help="How long one run may take: 90, 5m, 1h.")] = None,
     wait: Annotated[bool, Parameter(help="Follow it until it ends. Exit code 7 if it fails or is cancelled.")] = False,
     app: Annotated[
@@ -76,12 +76,13 @@ async def submit(
 
 @asynccontextmanager
 async def _plane_for(app: str | None, database_url: str | None) -> AsyncIterator[Plane]:
-    """With an app, its agents are made known and its database is used; without one, the database must know the agent."""
+    """With an app, its agents are made known and its database is used; without one, the database must know the agent.
+    Through a server no app is used: its own database is not the one that is meant."""
     from cortex_plane.adapters.cli.apps import load_app
     from cortex_plane.adapters.cli.logs import configure_logs
     from cortex_plane.settings import load_settings
 
-    if not (app or load_settings().app):
+    if goes_to_a_server(database_url, app) or not (app or load_settings().app):
         async with existing_plane(database_url) as plane:
             yield plane
         return
@@ -113,13 +114,6 @@ async def _tell(plane: Plane, job: Job, app: str | None, database_url: str | Non
         console().print(words(f"Submitted {job.job_type} as "), words(job.id, "bold"), sep="", soft_wrap=True)
     if not as_json and not wait:
         next_step("To follow it", f"cortex jobs watch {job.id}", database_url)
-    if not await _somebody_works_on(plane, job):
+    if not await plane.somebody_works_on(job):
         lead, command = "No worker is running that could take it. To start one", f"cortex worker {app or 'APP'}"
         next_step(lead, command, database_url, style="yellow", stderr=True)
-
-
-async def _somebody_works_on(plane: Plane, job: Job) -> bool:
-    """As far as this machine's clock can tell: a worker that was killed is listed until its lease has run out."""
-    workers = await (await plane.store).workers.list()
-    living = [worker for worker in workers if worker.takes_jobs and worker.lease_until > utc_now()]
-    return any(job.queue in worker.queues and job.job_type in worker.job_types for worker in living)

@@ -10,6 +10,7 @@ from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
+from cortex_plane.core.tenants import OWN_TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ async def save(
     max_retries: Annotated[int | None, Parameter(metavar="N", help="How often to try again; or as the agent says.")] = None,
     timeout: Annotated[str | None, Parameter(metavar="TIME", help="How long one run may take: 90, 5m, 1h.")] = None,
     tag: Annotated[tuple[str, ...], Parameter(metavar="TAG", help="A label; may be given again.")] = (),
-    tenant: Tenant = "default",
+    tenant: Tenant = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:
@@ -48,10 +49,9 @@ async def save(
     from cortex_plane.adapters.cli.output import print_json
     from cortex_plane.adapters.cli.payloads import payload_from
     from cortex_plane.adapters.cli.times import duration
-    from cortex_plane.templates import Templates
 
     async with existing_plane(database_url) as plane:
-        saved = await Templates(plane).save(
+        saved = await plane.templates.save(
             name,
             agent,
             payload_from(params),
@@ -71,7 +71,7 @@ async def save(
     return 0
 
 
-async def list_templates(*, tenant: Tenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def list_templates(*, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
     """List templates by name.
 
     Try:
@@ -79,10 +79,9 @@ async def list_templates(*, tenant: Tenant = "default", database_url: DatabaseUr
     """
     from cortex_plane.adapters.cli.output import console, document, one_line_each, print_json, words
     from cortex_plane.adapters.cli.times import rough
-    from cortex_plane.templates import Templates
 
     async with existing_plane(database_url) as plane:
-        found = await Templates(plane).list(tenant=tenant)
+        found = await plane.templates.list(tenant=tenant)
     if as_json:
         print_json({"templates": found})
     elif found:
@@ -104,17 +103,16 @@ async def list_templates(*, tenant: Tenant = "default", database_url: DatabaseUr
     return 0
 
 
-async def show(name: Name, /, *, tenant: Tenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def show(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
     """Show one template.
 
     Try:
         cortex templates show nightly
     """
     from cortex_plane.adapters.cli.output import console, facts, heading, indented, print_json
-    from cortex_plane.templates import Templates
 
     async with existing_plane(database_url) as plane:
-        found = await Templates(plane).get(name, tenant=tenant)
+        found = await plane.templates.get(name, tenant=tenant)
     if as_json:
         print_json(found)
         return 0
@@ -141,17 +139,16 @@ def _facts(template: Template, now: datetime) -> Iterator[tuple[str, RenderableT
     yield "changed", f"{stamp(template.updated_at)}, {ago(template.updated_at, now)}" if template.version > 1 else None
 
 
-async def remove(name: Name, /, *, tenant: Tenant = "default", database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def remove(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
     """Remove a template. Its jobs stay.
 
     Try:
         cortex templates remove nightly
     """
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.templates import Templates
 
     async with existing_plane(database_url) as plane:
-        await Templates(plane).remove(name, tenant=tenant, actor=me())
+        await plane.templates.remove(name, tenant=tenant, actor=me())
     if as_json:
         print_json({"name": name, "removed": True})
     else:
@@ -167,7 +164,7 @@ async def submit(
     priority: Annotated[int | None, Parameter(metavar="N", help="Higher runs first; otherwise the template's.")] = None,
     max_retries: Annotated[int | None, Parameter(metavar="N", help="How often to try again; otherwise the template's.")] = None,
     delay: Annotated[str | None, Parameter(metavar="TIME", help="Begin only after this long: 90, 90s, 5m, 1h30m, 2d.")] = None,
-    tenant: Tenant = "default",
+    tenant: Tenant = OWN_TENANT,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> int:
@@ -180,7 +177,6 @@ async def submit(
     from cortex_plane.adapters.cli.output import print_json
     from cortex_plane.adapters.cli.payloads import payload_from
     from cortex_plane.adapters.cli.times import duration
-    from cortex_plane.templates import Templates
 
     asked: dict[str, Any] = {
         "queue": queue,
@@ -190,7 +186,7 @@ async def submit(
     }
     options = {option: value for option, value in asked.items() if value is not None}
     async with existing_plane(database_url) as plane:
-        handle = await Templates(plane).submit(name, payload_from(overrides), tenant=tenant, created_by=me(), **options)
+        handle = await plane.templates.submit(name, payload_from(overrides), tenant=tenant, created_by=me(), **options)
         job = await handle.job()
     if as_json:
         print_json({"id": job.id, "status": job.status, "agent": job.job_type, "queue": job.queue, "template": name})

@@ -34,11 +34,9 @@ async def add(
         cortex tenants add acme
     """
     from cortex_plane.adapters.cli.output import print_json
-    from cortex_plane.adapters.system import new_id
-    from cortex_plane.operations.add_tenant import add_tenant
 
     async with existing_plane(database_url) as plane:
-        tenant_id = await add_tenant(await plane.store, new_id, name, actor=me(), reason=reason)
+        tenant_id = await plane.tenants.add(name, actor=me(), reason=reason)
     if as_json:
         print_json({"id": tenant_id, "name": name})
     else:
@@ -56,7 +54,7 @@ async def list_tenants(*, database_url: DatabaseUrl = None, as_json: AsJson = Fa
     from cortex_plane.adapters.cli.times import stamp
 
     async with existing_plane(database_url) as plane:
-        tenants = await (await plane.store).tenants.list()
+        tenants = await plane.tenants.list()
     if as_json:
         print_json({"tenants": tenants})
         return 0
@@ -75,10 +73,9 @@ async def show(name: TenantName, /, *, database_url: DatabaseUrl = None, as_json
         cortex tenants show acme
     """
     from cortex_plane.adapters.cli.output import console, facts, heading, indented, print_json, table, words
-    from cortex_plane.operations.show_tenant import show_tenant
 
     async with existing_plane(database_url) as plane:
-        shown = await show_tenant(await plane.store, name)
+        shown = await plane.tenants.get(name)
     if as_json:
         print_json({**_document(shown), "spent_cents": shown.spent_cents})
         return 0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, assert_never
+from typing import TYPE_CHECKING, Self, TypeVar, assert_never
 
 from cortex_plane.adapters.cli.errors import EXIT_JOB_FAILED
 from cortex_plane.adapters.cli.hints import next_step, without_password
@@ -27,15 +28,18 @@ from cortex_plane.core.events import (
     Told,
     as_document,
 )
+from cortex_plane.core.server_urls import ServerAway
 from cortex_plane.core.states import JobStatus
-from cortex_plane.operations.follow_job import START, follow_job
-from cortex_plane.operations.tell_job import Story
+from cortex_plane.operations.follow_job import START
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from cortex_plane.core.jobs import HistoryEntry, Job, JobId
+    from cortex_plane.operations.tell_job import Story
     from cortex_plane.plane import Plane
+
+Value = TypeVar("Value")
 
 AGAIN_SECONDS = 1.0
 PATIENCE_SECONDS = 300.0
@@ -88,11 +92,11 @@ async def _ended(plane: Plane, job_id: JobId) -> Job:
 
 
 async def persistently(plane: Plane, job_id: JobId) -> AsyncIterator[Told]:
-    """The stream, taken up again where it broke when the database was away for a while."""
-    store, position, lost_at = await plane.store, START, None
+    """The stream, taken up again where it broke when the database, or the server, was away for a while."""
+    position, lost_at = START, None
     while True:
         try:
-            async with aclosing(follow_job(store, plane.clock, job_id, position)) as stream:  # type: ignore[type-var]
+            async with aclosing(plane.follow(job_id, position)) as stream:  # type: ignore[type-var]
                 async for told in stream:
                     position, lost_at = told.position, None
                     yield told
@@ -102,10 +106,22 @@ async def persistently(plane: Plane, job_id: JobId) -> AsyncIterator[Told]:
         await plane.clock.sleep(AGAIN_SECONDS)
 
 
+async def _patiently(plane: Plane, ask: Callable[[], Awaitable[Value]]) -> Value:
+    """The answer, asked for again while the database, or the server, is away."""
+    lost_at = None
+    while True:
+        try:
+            return await ask()
+        except Unavailable as error:
+            lost_at = _still_patient(error, lost_at, plane.clock.elapsed())
+        await plane.clock.sleep(AGAIN_SECONDS)
+
+
 def _still_patient(error: Unavailable, lost_at: float | None, now: float) -> float:
-    """Since when the database is away; raises what it said last when that was too long ago."""
+    """Since when it is away; raises what it said last when that was too long ago."""
     if lost_at is None:
-        lead = painted("Lost the database for now, trying again:", "bold", sys.stderr)
+        what = "server" if isinstance(error, ServerAway) else "database"
+        lead = painted(f"Lost the {what} for now, trying again:", "bold", sys.stderr)
         print(f"{lead} {without_password(str(error))}", file=sys.stderr, flush=True)
         return now
     if now - lost_at > PATIENCE_SECONDS:
@@ -115,13 +131,12 @@ def _still_patient(error: Unavailable, lost_at: float | None, now: float) -> flo
 
 async def _tell(plane: Plane, job_id: JobId, lines: Lines) -> Job:
     """Tells the watcher everything, in order, and returns the job when it has ended."""
-    store = await plane.store
     story: Story | None = None
     async for told in persistently(plane, job_id):
         match told.news:
             case StateChanged(entry):
                 if story is None or entry.revision > story.entries[-1].revision:
-                    story = await Story.of(store, job_id)
+                    story = await _patiently(plane, partial(plane.story, job_id))
                 lines.changed(story, entry)
             case StepRecorded():
                 lines.step(told.news)

@@ -10,6 +10,7 @@ from cortex_plane.adapters.cli.hints import next_step
 from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
+from cortex_plane.core.tenants import OWN_TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from cortex_plane.core.webhooks import DeadLetter, Endpoint
-    from cortex_plane.plane import Plane
-    from cortex_plane.webhooks import Webhooks
 
 EndpointIdOrPrefix = Annotated[str, Parameter(name="ID", help="The endpoint's id, or the first part of it.")]
 DeliveryIdOrPrefix = Annotated[str, Parameter(name="ID", help="The id of the delivery, or the first part of it.")]
@@ -33,7 +32,7 @@ async def add(
         list[str] | None,
         Parameter(metavar="NAME", help="job.completed, job.failed, job.cancelled or job.*; may be given again. Otherwise all."),
     ] = None,
-    tenant: Annotated[str, Parameter(metavar="NAME", help="Whose jobs; otherwise those of tenant default.")] = "default",
+    tenant: Annotated[str, Parameter(metavar="NAME", help="Whose jobs; otherwise those of tenant default.")] = OWN_TENANT,
     secret: Annotated[str | None, Parameter(metavar="whsec_…", help="What to sign with; otherwise one is made.")] = None,
     description: Annotated[str | None, Parameter(metavar="TEXT", help="What it is for.")] = None,
     allow_private: Annotated[bool, Parameter(help="It may be in a private network, or on this machine.")] = False,
@@ -51,7 +50,7 @@ async def add(
     from cortex_plane.adapters.cli.output import print_json
 
     async with existing_plane(database_url) as plane:
-        added = await _webhooks(plane).add(
+        added = await plane.webhooks.add(
             url,
             events=tuple(event or ("*",)),
             tenant=tenant,
@@ -80,7 +79,7 @@ async def list_webhooks(*, tenant: TenantName = None, database_url: DatabaseUrl 
     from cortex_plane.adapters.cli.output import console, print_json
 
     async with existing_plane(database_url) as plane:
-        endpoints = await _webhooks(plane).list(tenant=tenant)
+        endpoints = await plane.webhooks.list(tenant=tenant)
     if as_json:
         print_json({"endpoints": endpoints})
     elif endpoints:
@@ -99,7 +98,7 @@ async def remove(endpoint_id: EndpointIdOrPrefix, /, *, database_url: DatabaseUr
     from cortex_plane.adapters.cli.output import print_json
 
     async with existing_plane(database_url) as plane:
-        removed = await _webhooks(plane).remove(endpoint_id, actor=me())
+        removed = await plane.webhooks.remove(endpoint_id, actor=me())
     if as_json:
         print_json({"id": removed, "removed": True})
     else:
@@ -114,7 +113,7 @@ async def enable(endpoint_id: EndpointIdOrPrefix, /, *, database_url: DatabaseUr
         cortex webhooks enable 0199a8c2
     """
     async with existing_plane(database_url) as plane:
-        endpoint = await _webhooks(plane).enable(endpoint_id, actor=me())
+        endpoint = await plane.webhooks.enable(endpoint_id, actor=me())
     return _say_switched(endpoint, as_json)
 
 
@@ -132,7 +131,7 @@ async def disable(
         cortex webhooks disable 0199a8c2 --reason "moving house"
     """
     async with existing_plane(database_url) as plane:
-        endpoint = await _webhooks(plane).disable(endpoint_id, actor=me(), reason=reason)
+        endpoint = await plane.webhooks.disable(endpoint_id, actor=me(), reason=reason)
     return _say_switched(endpoint, as_json)
 
 
@@ -145,7 +144,7 @@ async def send_test(endpoint_id: EndpointIdOrPrefix, /, *, database_url: Databas
         cortex webhooks test 0199a8c2
     """
     async with existing_plane(database_url) as plane:
-        delivery = await _webhooks(plane).test(endpoint_id, actor=me())
+        delivery = await plane.webhooks.test(endpoint_id, actor=me())
     return _say_submitted(delivery.id, database_url, as_json)
 
 
@@ -167,7 +166,7 @@ async def dead(
 
     async with existing_plane(database_url) as plane:
         last = None if before is None else await plane.find(before)
-        letters = await _webhooks(plane).dead_letters(tenant=tenant, before=last, limit=limit)
+        letters = await plane.webhooks.dead_letters(tenant=tenant, before=last, limit=limit)
     if as_json:
         print_json({"dead_letters": letters})
     elif letters:
@@ -185,14 +184,8 @@ async def redeliver(delivery_id: DeliveryIdOrPrefix, /, *, database_url: Databas
         cortex webhooks redeliver 0199a8c2
     """
     async with existing_plane(database_url) as plane:
-        delivery = await _webhooks(plane).redeliver(delivery_id, actor=me())
+        delivery = await plane.webhooks.redeliver(delivery_id, actor=me())
     return _say_submitted(delivery.id, database_url, as_json)
-
-
-def _webhooks(plane: Plane) -> Webhooks:
-    from cortex_plane.webhooks import Webhooks
-
-    return Webhooks(plane)
 
 
 def _say_switched(endpoint: Endpoint, as_json: bool) -> int:

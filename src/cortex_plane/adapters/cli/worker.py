@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.errors import report
-from cortex_plane.adapters.cli.options import DatabaseUrl
+from cortex_plane.adapters.cli.options import OnlyDatabaseUrl
 from cortex_plane.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def worker(
     metrics_port: Annotated[
         int | None, Parameter(metavar="N", help="Answer for /metrics, /healthz and /readyz there, on CORTEX_HTTP_HOST.")
     ] = None,
-    database_url: DatabaseUrl = None,
+    database_url: OnlyDatabaseUrl = None,
 ) -> int:
     """Run the agents of an app until you stop it.
 

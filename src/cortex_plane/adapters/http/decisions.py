@@ -22,7 +22,7 @@ from cortex_plane.adapters.http.errors import (
     problem,
 )
 from cortex_plane.adapters.http.inputs import Input, Text
-from cortex_plane.core.approvals import ApprovalId, Verdict
+from cortex_plane.core.approvals import ApprovalId, ApprovalOutcome, Verdict
 from cortex_plane.core.decision_texts import told
 from cortex_plane.core.decisions import AlreadyDecided, Answer, Decided, Expired, NotAllowed, Recorded, Unknown, Withdrawn
 from cortex_plane.core.jobs import JobId
@@ -39,6 +39,7 @@ class DecisionMade(BaseModel):
     id: ApprovalId
     job_id: JobId
     decision: Verdict
+    outcome: ApprovalOutcome = Field(description="What the decision means for the job.")
     by: str
     at: datetime
     message: str
@@ -78,8 +79,9 @@ def status_of(answer: Answer) -> int:
 
 def answered(answer: Answer, request_id: str | None) -> JSONResponse:
     match answer:
-        case Decided(id_, job_id, decision, _, by, at):
-            made = DecisionMade(id=id_, job_id=job_id, decision=decision, by=by, at=at, message=told(answer))
+        case Decided(id_, job_id, decision, outcome, by, at):
+            message = told(answer)
+            made = DecisionMade(id=id_, job_id=job_id, decision=decision, outcome=outcome, by=by, at=at, message=message)
             return JSONResponse(made.model_dump(mode="json"))
         case Recorded(votes, quorum):
             recorded = VoteRecorded(votes=votes, quorum=quorum, message=told(answer))
@@ -97,6 +99,8 @@ def problem_with(answer: Answer, request_id: str | None = None) -> dict[str, Any
             document |= {"decision": decision, "by": by, "at": None if at is None else at.isoformat()}
         case Expired(at):
             document |= {"at": at.isoformat()}
+        case Withdrawn(at):
+            document |= {"at": None if at is None else at.isoformat()}
     return document
 
 

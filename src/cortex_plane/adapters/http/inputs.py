@@ -58,6 +58,11 @@ NameQuery = Annotated[
     Query(min_length=1, max_length=200, json_schema_extra=NO_NUL),
     AfterValidator(lambda value: value if value is None else _storable(value)),
 ]
+ReasonQuery = Annotated[
+    str | None,
+    Query(max_length=2_000, json_schema_extra=NO_NUL, description="Why; it is kept in the audit log."),
+    AfterValidator(lambda value: value if value is None else _storable(value)),
+]
 MomentQuery = Annotated[Moment | None, Query()]
 
 

@@ -12,11 +12,13 @@ from cortex_plane.adapters.http.routes import (
     audit,
     billing,
     channel_callbacks,
+    channels,
     execution,
     grants,
     graphs,
     groups,
     health,
+    ids,
     job_changes,
     job_events,
     jobs,
@@ -51,6 +53,7 @@ AT_THE_ROOT: list[APIRouter] = [
 # /jobs/events: no id looks like that, and it comes first.
 ROUTERS: list[APIRouter] = [
     session.router,
+    ids.router,
     list_events.router,
     job_changes.router,
     job_changes.bulk,
@@ -74,6 +77,7 @@ ROUTERS: list[APIRouter] = [
     graphs.router,
     runs.router,
     users.router,
+    channels.router,
     user_groups.router,
     retention.router,
 ]

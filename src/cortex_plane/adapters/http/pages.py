@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from binascii import Error as NotBase64
 from typing import Annotated, Generic, TypeVar
 
@@ -11,6 +11,9 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from cortex_plane.adapters.http.errors import BadCursor
+from cortex_plane.core.cursors import cursor_for
+
+__all__ = ["Cursor", "Limit", "Page", "cursor_for", "id_in", "name_in", "number_in", "text_in"]
 
 Item = TypeVar("Item")
 
@@ -28,10 +31,6 @@ class Page(BaseModel, Generic[Item]):
     next: str | None = Field(
         default=None, description="The cursor of the next page; null after the last one. A page with a next one may be short."
     )
-
-
-def cursor_for(kind: str, place: str | int) -> str:
-    return urlsafe_b64encode(f"{kind}:{place}".encode()).decode().rstrip("=")
 
 
 def id_in(kind: str, cursor: str | None) -> str | None:

@@ -21,7 +21,6 @@ from cortex_plane.core.jobs import HistoryEntry, Job, Run
 from cortex_plane.core.spans import span
 from cortex_plane.core.states import RunStatus
 from cortex_plane.insides import Inside
-from cortex_plane.operations.tell_job import Story
 
 router = APIRouter(include_in_schema=False)
 
@@ -51,8 +50,8 @@ class Line:
 async def job_page(request: Request, caller: Viewer, plane: ThePlane, job_id: IdPath) -> Response:
     job = await job_in(plane, caller, job_id)
     store = await plane.store
-    story = await Story.of(store, job.id, with_names=True)
-    inside = await Inside.of(plane, job)
+    story = await plane.story(job.id, with_names=True)
+    inside = await plane.inside(job)
     events = await store.stats.last_events(job.id, LINES)
     now = as_datetime(plane.clock.now())
     chain = await plane.chain(job.id)

@@ -131,7 +131,7 @@ def _day(schedules: Iterable[Schedule], start: datetime, now: datetime) -> Day:
 def _slots_on(schedule: Schedule, start: datetime, now: datetime) -> list[datetime]:
     """Of very many, one more than are listed."""
     just_before = start - timedelta(microseconds=1)
-    return list(coming(schedule.terms, max(now, just_before), MANY_A_DAY + 1, before=start + timedelta(days=1)))
+    return coming(schedule.terms, max(now, just_before), MANY_A_DAY + 1, before=start + timedelta(days=1))
 
 
 def _next(schedule: Schedule, now: datetime) -> datetime | None:

@@ -100,6 +100,12 @@ async def list_votes(request: Request, caller: Anyone, plane: ThePlane, approval
     return list(await (await plane.store).approvals.votes(seen.id))
 
 
+@router.get("/{approval_id}/approvers")
+async def list_approvers(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[str]:
+    """What others are shown of those who are asked by name; members of groups are not."""
+    return list(await plane.approvals.asked(await _seen(request, caller, plane, approval_id)))
+
+
 @router.post("/{approval_id}/approve", response_model=DecisionMade, responses=RESPONSES)
 async def approve(
     request: Request,

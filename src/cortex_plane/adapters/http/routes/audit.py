@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter
+from pydantic import Field
 
 from cortex_plane.adapters.http.access import ThePlane, require
-from cortex_plane.adapters.http.inputs import MomentQuery, NameQuery
+from cortex_plane.adapters.http.inputs import Input, MomentQuery, Name, NameQuery
 from cortex_plane.adapters.http.pages import Cursor, Limit, Page, cursor_for, number_in
 from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.audit import AuditRecord
@@ -17,6 +18,10 @@ router = APIRouter(prefix="/audit", tags=["audit"])
 
 Operator = Annotated[Caller, require(Role.OPERATOR)]
 AdminOfAll = Annotated[Caller, require(Role.ADMIN, everywhere=True)]
+
+
+class KnownSeal(Input):
+    seal: Name | None = Field(default=None, description="A seal that you kept elsewhere: it must still be there.")
 
 
 @router.get("")
@@ -51,15 +56,30 @@ async def list_all_audit(
     plane: ThePlane,
     actor: NameQuery = None,
     action: NameQuery = None,
+    object_id: NameQuery = None,
+    since: MomentQuery = None,
+    until: MomentQuery = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[AuditRecord]:
     """What was recorded of all tenants, and of the installation itself, newest first."""
-    page = await plane.audit.page(actor=actor, action=action, before=number_in("audit", cursor), limit=limit)
+    page = await plane.audit.page(
+        actor=actor,
+        action=action,
+        object_id=object_id,
+        since=since,
+        until=until,
+        before=number_in("audit", cursor),
+        limit=limit,
+    )
     return Page(items=page.records, next=cursor_for("audit", page.next_before) if page.next_before else None)
 
 
 @router.post("/verify")
-async def verify_audit(_caller: AdminOfAll, plane: ThePlane) -> AuditReport:
+async def verify_audit(
+    _caller: AdminOfAll,
+    plane: ThePlane,
+    body: KnownSeal = KnownSeal(),  # noqa: B008 - it is frozen by nobody changing it
+) -> AuditReport:
     """Checks every sealed entry: that nobody changed what was recorded."""
-    return await plane.audit.verify()
+    return await plane.audit.verify(known=body.seal)

@@ -16,7 +16,7 @@ from cortex_plane.adapters.http.routes.found import group_in
 from cortex_plane.adapters.http.routes.job_inputs import MOST_AT_ONCE, SubmitJob
 from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.groups import Group, GroupId, GroupMode, GroupStatus, Member, OnFailure, Tally
-from cortex_plane.core.jobs import JobId
+from cortex_plane.core.jobs import JobId, TenantId
 from cortex_plane.operations.submit_group import submit_group
 from cortex_plane.ports.clock import NewId
 
@@ -42,6 +42,7 @@ class SubmittedGroup(BaseModel):
 
 class GroupView(BaseModel):
     id: GroupId
+    tenant_id: TenantId
     name: str | None
     status: GroupStatus
     mode: GroupMode
@@ -51,6 +52,7 @@ class GroupView(BaseModel):
     created_by: str | None
     created_at: datetime
     finished_at: datetime | None
+    stopping: bool = Field(description="Its members are being cancelled.")
     tally: Tally
 
 

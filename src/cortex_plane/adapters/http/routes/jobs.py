@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -19,6 +20,7 @@ from cortex_plane.core.job_search import FoundJob
 from cortex_plane.core.jobs import HistoryEntry, Job, JobId, JobSummary, Run
 from cortex_plane.core.states import JobStatus
 from cortex_plane.core.why import Reason
+from cortex_plane.insides import Inside
 from cortex_plane.operations.search_jobs import JobWish, search_jobs
 from cortex_plane.plane import Plane
 from cortex_plane.ports.clock import NewId
@@ -130,6 +132,13 @@ async def job_chain(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[Job
 async def why_job_waits(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[Reason]:
     """Why it is not running: every obstacle that there is."""
     return await plane.why((await job_in(plane, caller, job_id)).id)
+
+
+@router.get("/{job_id}/inside")
+async def job_inside(caller: Viewer, plane: ThePlane, job_id: IdPath) -> Inside:
+    """What is recorded of it besides its states: steps, tool calls, tokens, how far it is, its children. The checkpoint itself
+    has an address of its own."""
+    return replace(await plane.inside(await job_in(plane, caller, job_id)), checkpoint=None)
 
 
 @router.get("/{job_id}/checkpoint")

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from cortex_plane.adapters.http.access import ThePlane, require
-from cortex_plane.adapters.http.inputs import IdPath, Input, Name
+from cortex_plane.adapters.http.inputs import IdPath, Input, Name, ReasonQuery
 from cortex_plane.adapters.http.once import IdempotencyKey, created
 from cortex_plane.core.access import ApiKey, ApiKeyId, Caller, Role
 from cortex_plane.operations.add_api_key import LONGEST_TTL_SECONDS, KeyWish, add_api_key
@@ -54,6 +54,6 @@ async def add_key(
 
 
 @router.delete("/{key_id}")
-async def revoke_key(caller: Admin, plane: ThePlane, key_id: IdPath) -> ApiKey:
+async def revoke_key(caller: Admin, plane: ThePlane, key_id: IdPath, reason: ReasonQuery = None) -> ApiKey:
     """Takes a key back. It stays in the list."""
-    return await plane.access.revoke_key(key_id, tenant=caller.tenant, actor=caller.name)
+    return await plane.access.revoke_key(key_id, tenant=caller.tenant, actor=caller.name, reason=reason)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from cortex_plane.adapters.http.access import ThePlane, require
-from cortex_plane.adapters.http.inputs import IdPath, Name, WithReason
+from cortex_plane.adapters.http.inputs import IdPath, Name, ReasonQuery, WithReason
 from cortex_plane.adapters.http.once import IdempotencyKey, created
 from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.retention import LONGEST_KEEP, RetentionRule
@@ -62,6 +62,6 @@ async def add(
 
 
 @router.delete("/{rule_id}")
-async def remove(caller: AdminOfAll, plane: ThePlane, rule_id: IdPath) -> RetentionRule:
+async def remove(caller: AdminOfAll, plane: ThePlane, rule_id: IdPath, reason: ReasonQuery = None) -> RetentionRule:
     """Removes a rule. What it has deleted does not come back."""
-    return await plane.retention.remove(rule_id, actor=caller.name)
+    return await plane.retention.remove(rule_id, actor=caller.name, reason=reason)

@@ -14,6 +14,7 @@ from cortex_plane.core.agents import AgentConfig
 from cortex_plane.core.controls import Control, Scope
 from cortex_plane.core.errors import UnknownAgent
 from cortex_plane.core.jobs import INTERNAL_PREFIX
+from cortex_plane.core.queues import QueueState
 from cortex_plane.core.reservations import Reservation
 from cortex_plane.core.workers import WorkerRecord
 from cortex_plane.operations.steer_work import MOST_RUNNING
@@ -39,15 +40,6 @@ class Gate(BaseModel):
     closed_by: str | None = None
     closed_at: Any = None
     reason: str | None = None
-
-
-class Queue(BaseModel):
-    """`waiting` counts queue entries by state: ready, later, blocked, held."""
-
-    name: str
-    waiting: dict[str, int]
-    running: int
-    control: Control
 
 
 class Agent(BaseModel):
@@ -84,26 +76,20 @@ async def _gate(plane: Plane) -> Gate:
     return Gate(open=not control.paused, closed_by=control.paused_by, closed_at=control.paused_at, reason=control.pause_reason)
 
 
+@router.get("/controls", tags=["gate"])
+async def list_controls(_caller: ViewerOfAll, plane: ThePlane) -> list[Control]:
+    """Everything that is set: what is paused, limited, shared, and what has a budget. The gate's name is empty, a tenant's is
+    its id."""
+    return await plane.controls()
+
+
 # -- queues --------------------------------------------------------------------------------------
 
 
 @router.get("/queues", tags=["queues"])
-async def list_queues(_caller: ViewerOfAll, plane: ThePlane) -> list[Queue]:
+async def list_queues(_caller: ViewerOfAll, plane: ThePlane) -> list[QueueState]:
     """Every queue in which something waits or runs, or for which something is set."""
-    store = await plane.store
-    depths, controls = await store.queue.depths(), await _controls(plane, Scope.QUEUE)
-    running: dict[str, int] = {}
-    for queue, _, _, count in await store.queue.running():
-        running[queue] = running.get(queue, 0) + count
-    return [
-        Queue(
-            name=name,
-            waiting=depths.get(name, {}),
-            running=running.get(name, 0),
-            control=controls.get(name) or Control(Scope.QUEUE, name),
-        )
-        for name in sorted({*depths, *running, *controls})
-    ]
+    return await plane.queues()
 
 
 @router.post("/queues/{name}/pause", tags=["queues"])

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from cortex_plane.adapters.http.access import ThePlane, require
-from cortex_plane.adapters.http.inputs import Name, NamePath, NameQuery, WithReason
+from cortex_plane.adapters.http.inputs import Name, NamePath, NameQuery, ReasonQuery, WithReason
 from cortex_plane.adapters.http.once import IdempotencyKey, created
 from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.budgets import LARGEST_SUM_CENTS, Budget, CostTotal
@@ -141,6 +141,8 @@ async def set_budget(
 
 
 @router.delete("/budgets/{scope}/{name}", tags=["costs"], status_code=204)
-async def remove_budget(caller: AdminOfAll, plane: ThePlane, scope: Literal["agent", "tenant"], name: NamePath) -> None:
+async def remove_budget(
+    caller: AdminOfAll, plane: ThePlane, scope: Literal["agent", "tenant"], name: NamePath, reason: ReasonQuery = None
+) -> None:
     """Removes a budget. What it had paused goes on."""
-    await plane.costs.remove_budget(**{scope: name}, actor=caller.name)
+    await plane.costs.remove_budget(**{scope: name}, actor=caller.name, reason=reason)

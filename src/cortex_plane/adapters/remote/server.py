@@ -1,0 +1,179 @@
+"""One server: requests to its API with our key, answers as values of ours, refusals as errors of ours.
+
+`await server.get(list[Run], "jobs", job_id, "runs")`
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Hashable, Mapping
+from contextlib import asynccontextmanager
+from functools import cache
+from types import NoneType
+from typing import Any, TypeVar, cast
+from urllib.parse import quote
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from cortex_plane.adapters.remote.errors import error_of
+from cortex_plane.adapters.system import new_id
+from cortex_plane.core.errors import Denied
+from cortex_plane.core.server_urls import API, ServerAway
+from cortex_plane.core.tenants import OwnTenant
+from cortex_plane.ports.json_text import encode, loads
+
+Value = TypeVar("Value")
+
+CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 60.0
+SILENCE_SECONDS = 30.0
+"""A stream says something every second or so, if only that nothing is new."""
+TRIES = 2
+EVENTS = "text/event-stream"
+
+
+class Server:
+    def __init__(self, url: str, key: str, tenant: str = "") -> None:
+        if not key:
+            raise Denied(
+                f"CORTEX_API_KEY is not set, and {url} answers nobody without a key. Where its database is, one is made by: "
+                "cortex keys add NAME --role operator"
+            )
+        self.url, self._tenant = url, tenant
+        headers = {"authorization": f"Bearer {key}", "user-agent": "cortex-plane", "accept": "application/json"}
+        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        self._client = httpx.AsyncClient(headers=headers, timeout=timeout, follow_redirects=False)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    async def get(self, kind: type[Value], *path: str, tenant: str | None = None, **query: object) -> Value:
+        return await self._ask(kind, "GET", path, query, tenant, tries=TRIES)
+
+    async def post(self, kind: type[Value], *path: str, body: object = None, tenant: str | None = None, **query: object) -> Value:
+        return await self._ask(kind, "POST", path, query, tenant, {} if body is None else body)
+
+    async def create(self, kind: type[Value], *path: str, body: object = None, tenant: str | None = None) -> Value:
+        """Under a key of its own: sent again when no answer came, it is still carried out once."""
+        return await self._ask(kind, "POST", path, {}, tenant, body, tries=TRIES, headers={"idempotency-key": new_id()})
+
+    async def put(self, kind: type[Value], *path: str, body: object = None, tenant: str | None = None) -> Value:
+        return await self._ask(kind, "PUT", path, {}, tenant, body, tries=TRIES)
+
+    async def patch(self, kind: type[Value], *path: str, body: object = None, tenant: str | None = None) -> Value:
+        return await self._ask(kind, "PATCH", path, {}, tenant, body)
+
+    async def delete(self, kind: type[Value], *path: str, tenant: str | None = None, **query: object) -> Value:
+        return await self._ask(kind, "DELETE", path, query, tenant)
+
+    async def _ask(
+        self,
+        kind: type[Value],
+        method: str,
+        path: tuple[str, ...],
+        query: Mapping[str, object],
+        tenant: str | None,
+        body: object = None,
+        *,
+        tries: int = 1,
+        headers: Mapping[str, str] | None = None,
+    ) -> Value:
+        content = None if body is None else encode(body, "body").encode()
+        sent = {**(headers or {}), **({"content-type": "application/json"} if content is not None else {})}
+        for tries_left in reversed(range(tries)):
+            try:
+                answer = await self._client.request(
+                    method, self._address(path), params=self._query(query, tenant), content=content, headers=sent
+                )
+                break
+            except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
+                if not tries_left:
+                    raise self._away(error) from error
+            except httpx.HTTPError as error:
+                raise self._away(error) from error
+        return self._value(kind, answer)
+
+    # -- following -------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def lines(self, *path: str, last_event_id: str) -> AsyncIterator[AsyncIterator[str]]:
+        """The lines of a stream of events, from where it broke off."""
+        headers = {"accept": EVENTS, "last-event-id": last_event_id}
+        timeout = httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
+        try:
+            async with self._client.stream(
+                "GET", self._address(path), params=self._query({}, None), headers=headers, timeout=timeout
+            ) as answer:
+                if not answer.headers.get("content-type", "").startswith(EVENTS):
+                    await answer.aread()
+                    self._value(NoneType, answer)
+                    raise self._none_of_ours(answer)
+                yield answer.aiter_lines()
+        except httpx.HTTPError as error:
+            raise self._away(error) from error
+
+    # -- what is sent, what came back ------------------------------------------------------------
+
+    def _address(self, path: tuple[str, ...]) -> str:
+        return self.url + API + "".join(f"/{quote(part, safe='')}" for part in path)
+
+    def _query(self, query: Mapping[str, object], tenant: str | None) -> dict[str, str]:
+        """A tenant that nobody named is that of the setting, or else that of the key."""
+        named = self._tenant if tenant is None or isinstance(tenant, OwnTenant) else tenant
+        given = {**query, "tenant": named or None}
+        return {name: _text(value) for name, value in given.items() if value is not None}
+
+    def _value(self, kind: type[Value], answer: httpx.Response) -> Value:
+        if answer.is_redirect:
+            raise ServerAway(
+                f"{self.url} sends us on to {answer.headers.get('location', 'elsewhere')}. Name that address instead."
+            )
+        if not _is_json(answer) and answer.status_code != 204:
+            raise self._none_of_ours(answer)
+        if answer.is_success:
+            try:
+                value: Value = _reader(cast(Hashable, kind)).validate_json(answer.content or b"null")
+                return value
+            except ValidationError as error:
+                raise ServerAway(
+                    f"{self.url} answers in a way that this program does not understand: {error.error_count()} "
+                    f"{'field is' if error.error_count() == 1 else 'fields are'} not as expected. Is it of another version?"
+                ) from error
+        problem = _parsed(answer)
+        raise error_of(answer.status_code, problem) if problem else self._none_of_ours(answer)
+
+    def _none_of_ours(self, answer: httpx.Response) -> ServerAway:
+        kind = answer.headers.get("content-type", "").partition(";")[0] or "nothing that can be read"
+        return ServerAway(
+            f"{self.url} answers {answer.status_code} with {kind}, which is not the API of a Cortex Plane. Is the address right?"
+        )
+
+    def _away(self, error: httpx.HTTPError) -> ServerAway:
+        why = "it did not answer in time" if isinstance(error, httpx.TimeoutException) else str(error).rstrip(".")
+        return ServerAway(
+            f"{self.url} cannot be reached: {why or type(error).__name__}. Is cortex serve running there, and the address right?"
+        )
+
+
+def _is_json(answer: httpx.Response) -> bool:
+    return answer.headers.get("content-type", "").partition(";")[0] in ("application/json", "application/problem+json")
+
+
+def _parsed(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        found = loads(answer.content)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@cache
+def _reader(kind: Hashable) -> TypeAdapter[Any]:
+    """Made once for each kind: that takes a while."""
+    return TypeAdapter(cast(Any, kind))
