@@ -14,10 +14,10 @@ from tests.cli.conftest import Cortex
 RunIn = Callable[..., Any]
 
 LIST = """\
-ID  STATUS  JOB  TRY  WORKER  AGE  TOOK  ERROR
-<id>  ✗ FAILED  <id>  2  desk <span> <span>  not today
-<id>  ✗ FAILED  <id>  1  desk <span> <span>  not today
-<id>  ✓ COMPLETED  <id>  1  desk <span> <span>
+ID  STATUS  JOB  TRY  AGE  TOOK  WORKER OR ERROR
+<id>  ✗ FAILED  <id>  2 <span> <span>  not today
+<id>  ✗ FAILED  <id>  1 <span> <span>  not today
+<id>  ✓ COMPLETED  <id>  1 <span> <span>  desk
 
 To look at one:  cortex runs show ID --database-url <url>
 """

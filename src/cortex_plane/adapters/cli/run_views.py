@@ -16,23 +16,24 @@ if TYPE_CHECKING:
 
 Names = Mapping["WorkerId", str]
 
+ENOUGH_OF_AN_ID = 18
+"""Two whole ids leave no room for the rest. The first half finds it too."""
+
 
 def print_runs(runs: Sequence[Run], names: Names, now: datetime) -> None:
     rows = [
         [
-            words(run.id),
+            words(run.id[:ENOUGH_OF_AN_ID]),
             status(run.status),
-            words(run.job_id),
+            words(run.job_id[:ENOUGH_OF_AN_ID]),
             words(run.attempt),
-            words(_worker(run, names)),
             words(rough(now - run.started_at)),
             words(_took(run, now)),
-            one_line(run.error or "", "red"),
+            one_line(run.error, "red") if run.error else words(_worker(run, names)),
         ]
         for run in runs
     ]
-    headings = ["ID", "STATUS", "JOB", "TRY", "WORKER", "AGE", "TOOK", "ERROR"]
-    console().print(one_line_each(headings, rows, right=[3, 5, 6]))
+    console().print(one_line_each(["ID", "STATUS", "JOB", "TRY", "AGE", "TOOK", "WORKER OR ERROR"], rows, right=[3, 4, 5]))
 
 
 def print_run(run: Run, names: Names, now: datetime) -> None:

@@ -14,7 +14,6 @@ from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.errors import InvalidInput
 
 LONGEST_LIST = 1000
-WORKERS_KNOWN = 1000
 
 OfJob = Annotated[str | None, Parameter(metavar="ID", help="Of this job; its id, or the first part of it.")]
 
@@ -47,11 +46,11 @@ async def list_runs(
         raise InvalidInput(f"--limit must be from 1 to {LONGEST_LIST}, not {limit}.", field="limit")
     async with existing_plane(database_url) as plane:
         runs = await plane.runs.list(job=job, status=status, worker=worker, limit=limit)
-        workers = await (await plane.store).workers.list(limit=WORKERS_KNOWN) if runs else []
+        names = await plane.workers.names() if runs else {}
     if as_json:
         print_json({"runs": runs})
     elif runs:
-        print_runs(runs, {known.id: known.name for known in workers}, utc_now())
+        print_runs(runs, names, utc_now())
         next_step("\nTo look at one", "cortex runs show ID", database_url)
     else:
         print("No run fits." if job or status or worker else "Nothing has run yet.")
@@ -77,10 +76,10 @@ async def show(
 
     async with existing_plane(database_url) as plane:
         run = await plane.runs.get(run_id, job=job)
-        workers = await (await plane.store).workers.list(limit=WORKERS_KNOWN)
+        names = await plane.workers.names()
     if as_json:
         print_json({"run": run})
         return 0
-    print_run(run, {known.id: known.name for known in workers}, utc_now())
+    print_run(run, names, utc_now())
     next_step("\nTo see its job", f"cortex jobs show {run.job_id}", database_url)
     return 0

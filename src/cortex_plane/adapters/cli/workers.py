@@ -40,7 +40,7 @@ async def list_workers(
         raise InvalidInput(f"--limit must be from 1 to {LONGEST_LIST}, not {limit}.", field="limit")
     async with existing_plane(database_url) as plane:
         found = await plane.workers.list(limit=limit)
-        busy = await (await plane.store).stats.runs_of_workers()
+        busy = await plane.workers.busy()
     workers = [worker for worker in found if ended or worker.status is WorkerStatus.LIVE]
     if as_json:
         print_json({"workers": [{**asdict(worker), "running": busy.get(worker.id, 0)} for worker in workers]})

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from cortex_plane.opened import Opened
 from cortex_plane.operations.watch_jobs import JobWatch
 from cortex_plane.operations.watch_lists import ListWatch
-from cortex_plane.plane import Opened, Plane
+from cortex_plane.plane import Plane
 
 
 @dataclass(frozen=True, slots=True)

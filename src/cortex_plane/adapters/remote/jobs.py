@@ -11,21 +11,22 @@ from cortex_plane.adapters.remote.following import follow
 from cortex_plane.adapters.remote.ids import whole_id
 from cortex_plane.adapters.remote.pages import read_pages
 from cortex_plane.adapters.remote.server import Server
-from cortex_plane.core.access import RoleMissing
 from cortex_plane.core.cursors import cursor_for
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.events import Position, Told
 from cortex_plane.core.job_search import FoundJob
-from cortex_plane.core.jobs import HistoryEntry, Job, JobId, JobSummary, Run
+from cortex_plane.core.jobs import HistoryEntry, Job, JobId, JobSummary
 from cortex_plane.core.queues import QueueState
 from cortex_plane.core.states import JobStatus
-from cortex_plane.core.workers import WorkerRecord, actor_of
+from cortex_plane.core.workers import actor_of
 from cortex_plane.handles import JobHandle
 from cortex_plane.insides import Inside
 from cortex_plane.operations.follow_job import START
 from cortex_plane.operations.submit_jobs import Submission
 from cortex_plane.operations.tell_job import Story
 from cortex_plane.options import SubmitOptions
+from cortex_plane.runs import Runs
+from cortex_plane.workers import Workers
 
 if TYPE_CHECKING:
     from cortex_plane.plane import Plane
@@ -42,6 +43,8 @@ class RemoteJobs:
     """Part of RemotePlane. Who asks is whom the key belongs to, whatever `actor` says."""
 
     server: Server
+    runs: Runs
+    workers: Workers
 
     async def submit(self, agent: str, payload: dict[str, Any] | None = None, **options: Unpack[SubmitOptions]) -> JobHandle[Any]:
         body = {"agent": agent, "payload": payload or {}, **job_body(options)}
@@ -77,9 +80,6 @@ class RemoteJobs:
     async def chain(self, id_or_prefix: str) -> list[JobSummary]:
         return await self.server.get(list[JobSummary], "jobs", await self.find(id_or_prefix), "chain")
 
-    async def runs(self, job_id: str) -> list[Run]:
-        return await self.server.get(list[Run], "jobs", job_id, "runs")
-
     async def list(
         self,
         *,
@@ -96,15 +96,8 @@ class RemoteJobs:
 
     async def story(self, job_id: JobId, *, with_names: bool = False) -> Story:
         entries, runs = await self.history(job_id), await self.runs(job_id)
-        return Story(entries, runs, await self._worker_names() if with_names and runs else {})
-
-    async def _worker_names(self) -> dict[str, str]:
-        """Workers belong to the whole installation: whoever may see one tenant only is shown their ids."""
-        try:
-            workers = await self.server.get(list[WorkerRecord], "workers")
-        except RoleMissing:
-            return {}
-        return {actor_of(worker.id): worker.name for worker in workers}
+        names = await self.workers.names() if with_names and runs else {}
+        return Story(entries, runs, {actor_of(worker_id): name for worker_id, name in names.items()})
 
     async def inside(self, job: Job) -> Inside:
         return await self.server.get(Inside, "jobs", job.id, "inside")
