@@ -12,7 +12,7 @@ from cortex_plane.core.agents import AgentConfig
 from cortex_plane.core.jobs import DEFAULT_TENANT_ID, Claimed, Job, JobId, NewJob, WorkerId
 from cortex_plane.core.outcomes import Chance, Transition, after_crash
 from cortex_plane.core.states import WorkerStatus
-from cortex_plane.core.workers import actor_of
+from cortex_plane.core.workers import Beat, actor_of
 from cortex_plane.operations.finish_runs import finish_runs
 from cortex_plane.operations.rescue_runs import declare_lost, rescue_runs
 from cortex_plane.ports.store import Store
@@ -198,7 +198,7 @@ async def test_a_lost_worker_can_neither_beat_nor_claim_nor_finish(fleet: Fleet,
     late = Transition(claimed.job_id, claimed.run_id, JobStatus.COMPLETED, "complete", output='"late"')
     finished = await finish_runs(store, [late], actor_of(worker_id))
 
-    assert (beats, claims, finished) == (False, [], set())
+    assert (beats, claims, finished) == (Beat.LOST, [], set())
     job = await fleet.job(job_id)
     assert (job.status, job.output) == (JobStatus.RETRY, None)
     assert [entry.entry.action for entry in await store.audit.list(job_id)] == ["STALE_WRITE"]
