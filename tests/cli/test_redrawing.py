@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +27,11 @@ async def submit(plane: Plane) -> str:
     return str((await plane.submit("greet")).id)
 
 
+async def cancel(plane: Plane) -> str:
+    [job] = await plane.list()
+    return await plane.cancel(job.id)
+
+
 @pytest.fixture
 def url(folder: Path, run_in: RunIn) -> str:
     url = f"sqlite:///{folder}/x.db"
@@ -47,6 +52,18 @@ def test_a_document_for_each_change_comes_on_a_line_of_its_own(folder: Path, url
     assert rest.endswith("Interrupted.\n")
 
 
+def test_a_pipe_gets_a_page_for_each_change_and_none_because_time_passes(folder: Path, url: str, run_in: RunIn) -> None:
+    with started("jobs", "list", "--watch", "--database-url", url, folder=folder) as watching:
+        watching.wait_for_output("PENDING")
+        job_id = run_in(url, cancel)
+        watching.wait_for_output("CANCELLED")
+        watching.signal(signal.SIGINT)
+        watching.ended()
+
+    assert job_id in watching.lines[-1]
+    assert [line.split()[2] if line.strip() else "" for line in watching.lines] == ["AGENT", "PENDING", "", "AGENT", "CANCELLED"]
+
+
 def test_a_terminal_is_drawn_over_with_colours(folder: Path, url: str) -> None:
     seen = in_a_terminal(folder, "jobs", "list", "--watch", "--database-url", url, until="PENDING")
 
@@ -61,8 +78,18 @@ def test_every_command_that_lists_what_changes_can_be_watched(cortex: Cortex, ur
 
     assert counted() == 1
     assert result.code == 130
-    assert result.out == cortex(*line.split(), "--database-url", url).out
+    assert result.shown == cortex(*line.split(), "--database-url", url).shown
     assert "--watch" in cortex(*line.split(), "--help").out
+
+
+def test_one_job_can_be_watched_too(cortex: Cortex, url: str, run_in: RunIn) -> None:
+    job_id = run_in(url, submit)
+
+    with looks(2) as counted:
+        result = cortex("jobs", "show", job_id, "--watch", "--json", "--database-url", url)
+
+    assert counted() == 2
+    assert [json.loads(line)["job"]["id"] for line in result.out.splitlines()] == [job_id]
 
 
 def test_what_has_not_changed_is_not_shown_again(cortex: Cortex, url: str) -> None:
@@ -76,18 +103,19 @@ def test_what_has_not_changed_is_not_shown_again(cortex: Cortex, url: str) -> No
 def test_a_database_that_is_away_for_a_while_ends_nothing(cortex: Cortex, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter(["PENDING", Unavailable("The database is away."), Unavailable("The database is away."), "COMPLETED"])
 
-    async def answer(_look: object) -> str:
+    async def answer(command: Coroutine[Any, Any, int]) -> str:
+        command.close()
         match next(answers):
             case Unavailable() as away:
                 raise away
             case text:
-                return f"{text}\n"
+                return json.dumps(text)
 
     monkeypatch.setattr(redrawing, "_printed_by", answer)
     with looks(4):
-        result = cortex("jobs", "list", "--watch", "--database-url", url)
+        result = cortex("jobs", "list", "--watch", "--json", "--database-url", url)
 
-    assert result.out == "PENDING\n\nCOMPLETED\n"
+    assert result.out == '"PENDING"\n"COMPLETED"\n'
     assert result.err == "The database is away.\nInterrupted.\n"
 
 

@@ -22,17 +22,23 @@ EVERY_SECONDS = 2.0
 HELP = "Show it anew whenever something has changed, until Ctrl-C. With --json, one document on each line."
 
 Command = Callable[..., Awaitable[int]]
+Printed = Callable[[bool], Awaitable[str]]
+"""What the command prints now; as JSON, if that is asked for."""
 
 
 def watchable(command: Command) -> Command:
-    """The same command with the option --watch."""
+    """The same command with the option --watch. It must have --json."""
 
     @functools.wraps(command)
-    async def shown(*arguments: Any, watch: bool = False, **options: Any) -> int:
+    async def shown(*arguments: Any, watch: bool = False, as_json: bool = False, **options: Any) -> int:
         if not watch:
-            return await command(*arguments, **options)
-        with _display(as_json=bool(options.get("as_json"))) as display:
-            return await _follow(lambda: command(*arguments, **options), display)
+            return await command(*arguments, as_json=as_json, **options)
+
+        async def printed(as_json: bool) -> str:
+            return await _printed_by(command(*arguments, as_json=as_json, **options))
+
+        with _display(as_json=as_json) as display:
+            return await _follow(printed, display)
 
     # What cyclopts reads: the command's own parameters and one more, with types that need no module to look them up in.
     del shown.__wrapped__
@@ -46,20 +52,20 @@ def watchable(command: Command) -> Command:
     return shown
 
 
-async def _follow(look: Callable[[], Awaitable[int]], display: Display) -> int:
+async def _follow(printed: Printed, display: Display) -> int:
     """A first look that fails ends it. Later ones may fail for a while: the database comes back."""
-    display.show(await _printed_by(look))
+    await display.look(printed)
     while True:
         await asyncio.sleep(EVERY_SECONDS)
         try:
-            display.show(await _printed_by(look))
+            await display.look(printed)
         except Unavailable as error:
             display.complain(str(error))
 
 
-async def _printed_by(look: Callable[[], Awaitable[int]]) -> str:
+async def _printed_by(command: Awaitable[int]) -> str:
     with redirect_stdout(_Page(sys.stdout)) as page:
-        await look()
+        await command
     return page.getvalue()
 
 
@@ -86,19 +92,19 @@ class Display(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def show(self, page: str) -> None: ...
+    async def look(self, printed: Printed) -> None: ...
 
     def complain(self, message: str) -> None: ...
 
 
 def _display(*, as_json: bool) -> Display:
-    if as_json:
-        return JsonLines()
-    return Terminal() if sys.stdout.isatty() else Pages()
+    if sys.stdout.isatty() and not as_json:
+        return Terminal()
+    return JsonLines() if as_json else Pages()
 
 
-class Pages:
-    """For a pipe: a whole page for each change, with a blank line between."""
+class JsonLines:
+    """A line for each change."""
 
     def __init__(self) -> None:
         self._last: str | None = None
@@ -110,32 +116,28 @@ class Pages:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def show(self, page: str) -> None:
-        form = self.form(page)
-        if form != self._last:
-            print(form if self._last is None else self.separator() + form, end="", flush=True)
-        self._last, self._complaint = form, None
+    async def look(self, printed: Printed) -> None:
+        document, last = await printed(True), self._last
+        if document != last:
+            await self.tell(document, printed, is_first=last is None)
+        self._last, self._complaint = document, None
+
+    async def tell(self, document: str, printed: Printed, *, is_first: bool) -> None:
+        import orjson
+
+        print(orjson.dumps(orjson.loads(document)).decode(), flush=True)
 
     def complain(self, message: str) -> None:
         if message != self._complaint:
             print(message, file=sys.stderr, flush=True)
         self._complaint = message
 
-    def form(self, page: str) -> str:
-        return page
 
-    def separator(self) -> str:
-        return "\n"
+class Pages(JsonLines):
+    """For a pipe: a page for each change, with a blank line between. That somebody is a second older is no change."""
 
-
-class JsonLines(Pages):
-    def form(self, page: str) -> str:
-        import orjson
-
-        return orjson.dumps(orjson.loads(page), option=orjson.OPT_APPEND_NEWLINE).decode()
-
-    def separator(self) -> str:
-        return ""
+    async def tell(self, document: str, printed: Printed, *, is_first: bool) -> None:
+        print(("" if is_first else "\n") + await printed(False), end="", flush=True)
 
 
 class Terminal:
@@ -146,19 +148,19 @@ class Terminal:
 
         from cortex_plane.adapters.cli.output import console
 
-        self._live = Live(console=console(), auto_refresh=False, transient=False)
+        self._live = Live(console=console(), auto_refresh=False)
         self._page = ""
 
     def __enter__(self) -> Self:
         self._live.__enter__()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.__exit__(None, None, None)
 
-    def show(self, page: str) -> None:
-        self._page = page
-        self._draw(page)
+    async def look(self, printed: Printed) -> None:
+        self._page = await printed(False)
+        self._draw(self._page)
 
     def complain(self, message: str) -> None:
         self._draw(f"{self._page}\n{message}")
