@@ -1,4 +1,4 @@
-"""What a plane offers to those who look: a job's story and its insides, a job as it goes on, the queues."""
+"""What a plane offers to those who look: jobs, their story and their insides, a job as it goes on, the queues."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from cortex_plane.adapters.system import utc_now
+from cortex_plane.core.errors import InvalidInput, did_you_mean
 from cortex_plane.core.events import Told
-from cortex_plane.core.jobs import Job, JobId
+from cortex_plane.core.jobs import HistoryEntry, Job, JobId, JobSummary
 from cortex_plane.core.queues import QueueState
+from cortex_plane.core.states import JobStatus
 from cortex_plane.insides import Inside
+from cortex_plane.operations.find_job import find_job, find_job_id
 from cortex_plane.operations.follow_job import START, follow_job
 from cortex_plane.operations.look_at_queues import look_at_queues
 from cortex_plane.operations.tell_job import Story
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from cortex_plane.steering import Opening
 
 
+LONGEST_LIST = 10_000
+
+
 class Looking:
     """Part of Plane."""
 
@@ -31,6 +37,20 @@ class Looking:
     async def _open_here(self) -> Opening:
         """Plane's own."""
         raise AssertionError
+
+    async def get(self, id_or_prefix: str) -> Job:
+        return await find_job((await self._open_here()).store, id_or_prefix)
+
+    async def find(self, id_or_prefix: str) -> JobId:
+        return await find_job_id((await self._open_here()).store, id_or_prefix)
+
+    async def history(self, job_id: str) -> list[HistoryEntry]:
+        return await (await self._open_here()).store.jobs.history(JobId(job_id))
+
+    async def chain(self, id_or_prefix: str) -> list[JobSummary]:
+        """The retry chain that a job belongs to, from the first job to the last."""
+        store = (await self._open_here()).store
+        return await store.jobs.chain(await find_job_id(store, id_or_prefix))
 
     async def story(self, job_id: JobId, *, with_names: bool = False) -> Story:
         """What happened to a job, to be told in words. `with_names` looks up what the workers are called."""
@@ -56,3 +76,38 @@ class Looking:
     async def queues(self) -> list[QueueState]:
         """Every queue in which something waits or runs, or for which something is set."""
         return await look_at_queues((await self._open_here()).store)
+
+    async def list(
+        self,
+        *,
+        status: JobStatus | str | None = None,
+        agent: str | None = None,
+        queue: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[JobSummary]:
+        """Newest first. `before` is the id of the last job of the page before."""
+        opened = await self._open_here()
+        return await opened.store.jobs.list(
+            status=None if status is None else _status(status),
+            agent_id=None if agent is None else (await opened.directory.agent(agent)).id,
+            queue=queue,
+            before=None if before is None else JobId(before),
+            limit=_limit(limit),
+        )
+
+
+def _status(name: str) -> JobStatus:
+    try:
+        return JobStatus(name)
+    except ValueError:
+        known = ", ".join(JobStatus)
+        raise InvalidInput(
+            f"There is no status {name!r}.{did_you_mean(name, JobStatus)} Known: {known}.", field="status"
+        ) from None
+
+
+def _limit(limit: int) -> int:
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_LIST:
+        raise InvalidInput(f"limit must be a whole number from 1 to {LONGEST_LIST:,}, not {limit!r}.", field="limit")
+    return limit

@@ -18,17 +18,13 @@ from cortex_plane.agents import Agent, AsyncHandler
 from cortex_plane.approvals import Approvals
 from cortex_plane.auditing import Auditing
 from cortex_plane.checkpoints import CheckpointsOfPlane
-from cortex_plane.core.errors import InvalidInput, did_you_mean
+from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import (
     DEFAULT_QUEUE,
     DEFAULT_TENANT,
     INTERNAL_PREFIX,
-    HistoryEntry,
-    Job,
     JobId,
-    JobSummary,
 )
-from cortex_plane.core.states import JobStatus
 from cortex_plane.core.traces import carried
 from cortex_plane.costs import Costs
 from cortex_plane.grants import Billing, Grants
@@ -38,7 +34,7 @@ from cortex_plane.looking import Looking
 from cortex_plane.opened import Opened
 from cortex_plane.operations.await_result import await_result
 from cortex_plane.operations.cancel_job import cancel_job
-from cortex_plane.operations.find_job import find_job, find_job_id
+from cortex_plane.operations.find_job import find_job_id
 from cortex_plane.operations.retry_job import retry_job
 from cortex_plane.operations.submit_jobs import Submission, submit_jobs
 from cortex_plane.options import SubmitOptions
@@ -68,8 +64,6 @@ from cortex_plane.workers import Workers
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-LONGEST_LIST = 10_000
 
 
 class Plane(Steering, Looking):
@@ -209,41 +203,8 @@ class Plane(Steering, Looking):
         """A handle for a job that was submitted earlier, or elsewhere."""
         return JobHandle(self, JobId(job_id))
 
-    async def get(self, id_or_prefix: str) -> Job:
-        return await find_job((await self._open_here()).store, id_or_prefix)
-
-    async def find(self, id_or_prefix: str) -> JobId:
-        return await find_job_id((await self._open_here()).store, id_or_prefix)
-
     async def result(self, job_id: str, timeout: float | None = None) -> Any:
         return await await_result((await self._open_here()).store, self.clock, JobId(job_id), timeout)
-
-    async def history(self, job_id: str) -> list[HistoryEntry]:
-        return await (await self._open_here()).store.jobs.history(JobId(job_id))
-
-    async def chain(self, id_or_prefix: str) -> list[JobSummary]:
-        """The retry chain that a job belongs to, from the first job to the last."""
-        store = (await self._open_here()).store
-        return await store.jobs.chain(await find_job_id(store, id_or_prefix))
-
-    async def list(
-        self,
-        *,
-        status: JobStatus | str | None = None,
-        agent: str | None = None,
-        queue: str | None = None,
-        before: str | None = None,
-        limit: int = 50,
-    ) -> list[JobSummary]:
-        """Newest first. `before` is the id of the last job of the page before."""
-        opened = await self._open_here()
-        return await opened.store.jobs.list(
-            status=None if status is None else _status(status),
-            agent_id=None if agent is None else (await opened.directory.agent(agent)).id,
-            queue=queue,
-            before=None if before is None else JobId(before),
-            limit=_limit(limit),
-        )
 
     # -- steering --------------------------------------------------------------------------------
 
@@ -344,19 +305,3 @@ class AgentDecorator:
     @overload
     def __call__(self, handler: Callable[Concatenate[Context, Arguments], Result]) -> Agent[Arguments, Result]: ...
     def __call__(self, handler: Any) -> Any: ...
-
-
-def _status(name: str) -> JobStatus:
-    try:
-        return JobStatus(name)
-    except ValueError:
-        known = ", ".join(JobStatus)
-        raise InvalidInput(
-            f"There is no status {name!r}.{did_you_mean(name, JobStatus)} Known: {known}.", field="status"
-        ) from None
-
-
-def _limit(limit: int) -> int:
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_LIST:
-        raise InvalidInput(f"limit must be a whole number from 1 to {LONGEST_LIST:,}, not {limit!r}.", field="limit")
-    return limit

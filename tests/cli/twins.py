@@ -20,7 +20,10 @@ from cortex_plane.adapters.http.watching import QuietServer
 from tests.cli.conftest import Cortex, Result
 from tests.cli.normalise import normal
 
-ACTORS = re.compile(r'cli:ada|user:ada|key:[\w-]+|"(?:cli|api)"|(?<="owner_id": )(null|"<id>")')
+# Who asks is whom the key belongs to; on a database, the login.
+ACTORS = re.compile(r'cli:ada|user:ada|key:[\w-]+|"(?:cli|api)"')
+OWNERS = re.compile(r'"(owner_id|user_account_id)": (?:null|"<id>")')
+KEYS = re.compile(r"ctx_[\w-]{8}|vk_[0-9a-f]{32}")
 TRACES = re.compile(r'(?<="trace_id": ")[0-9a-f]{32}')
 TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 
@@ -95,7 +98,8 @@ def _ordered(text: str) -> str:
 
 def _plain(text: str) -> str:
     text = re.sub(r"--(database-url|server) \S+", "--place <url>", text)
-    return ACTORS.sub("<actor>", TIMES.sub("<time>", TRACES.sub("<trace>", normal(text))))
+    text = OWNERS.sub(r'"\1": <owner>', KEYS.sub("<key>", normal(text)))
+    return ACTORS.sub("<actor>", TIMES.sub("<time>", TRACES.sub("<trace>", text)))
 
 
 Fill = Callable[[Plane], Awaitable[dict[str, str]]]
