@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from secrets import token_bytes
+from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
@@ -14,7 +15,7 @@ from tests.browser.house import House
 
 pytestmark = pytest.mark.anyio
 
-PHONE = {"viewport": {"width": 375, "height": 700}, "is_mobile": True, "has_touch": True}
+PHONE: dict[str, Any] = {"viewport": {"width": 375, "height": 700}, "is_mobile": True, "has_touch": True}
 
 
 async def asked(house: House, version: str = "1.4.0") -> tuple[JobHandle[str], ApprovalRequest]:
@@ -130,7 +131,9 @@ async def test_on_a_phone_without_script_the_link_shows_asks_and_decides(
     await page.get_by_label("Reason").fill("from the train")
     await page.get_by_role("button", name=button).tap()
 
-    await expect(page.get_by_role("status").first).to_contain_text(f"{'Approved' if button == 'Approve' else 'Denied'} by approver")
+    await expect(page.get_by_role("status").first).to_contain_text(
+        f"{'Approved' if button == 'Approve' else 'Denied'} by approver"
+    )
     await expect(page.get_by_role("button")).to_have_count(0)
     assert await job.status() is status
     [vote] = await house.plane.approvals.votes(request.id)
