@@ -21,6 +21,7 @@ PAGES = [
     "/approvals",
     "/approvals?show=all",
     "/schedules",
+    "/schedules/new",
     "/queues",
     "/queues/default",
     "/workers",
