@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
 
-.PHONY: help setup demo test check format bench bench-scale conformance chaos-approvals chaos-schedules schemathesis dev docs deploy-check lock clean
+.PHONY: help setup demo test check format bench bench-scale conformance chaos-approvals chaos-schedules schemathesis dev docs screenshots deploy-check lock clean
 
 help:
 	@echo "make demo         kill a worker in the middle of a job and watch the job finish"
@@ -22,6 +22,7 @@ help:
 	@echo "make schemathesis try the API by its own description for a long time, on both stores"
 	@echo "make dev          serve the dashboard, with a worker on examples/release.py"
 	@echo "make docs         build the documentation into build/docs/site"
+	@echo "make screenshots  photograph every page of the dashboard into docs/pictures"
 	@echo "make deploy-check check the files in deploy/ against the published schemas"
 	@echo "make lock         renew the locked versions"
 
@@ -41,6 +42,7 @@ demo: setup
 	@$(BIN)/python examples/demo.py
 
 test: check
+	@$(BIN)/python -m docs.screenshots.chromium
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: setup
@@ -85,6 +87,10 @@ docs: setup
 	@$(BIN)/python -m docs.builder build/docs
 	@$(BIN)/zensical build --strict --config-file build/docs/mkdocs.yml
 	@echo "Open build/docs/site/index.html"
+
+screenshots: setup
+	@$(BIN)/python -m docs.screenshots.chromium
+	@$(BIN)/python -m docs.screenshots
 
 deploy-check: setup
 	@$(BIN)/python -m pytest -n 0 tests/deploy

@@ -1,6 +1,6 @@
 """Gathers the pages of the site in one folder: docs/, what stands at the root, and the reference that the code writes.
 
-docs/**/*.md ─┐
+docs/**/*.md ─┐   (with docs/assets and docs/pictures)
 *.md at root ─┼─▶ FOLDER/pages ─▶ zensical ─▶ FOLDER/site
 the code ─────┘   FOLDER/mkdocs.yml (ours, without entries for pages that do not exist)
 """
@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 # Pages of the repository's root, and where they stand on the site.
 FROM_ROOT = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 
+BESIDE = ("assets", "pictures")
+
 LINK = re.compile(r"\[([^\]\n]+)\]\(([^)\s]+)\)")
 DIAGRAM = re.compile(r"<!-- states:begin -->.*?<!-- states:end -->", re.DOTALL)
 
@@ -36,7 +38,8 @@ def stage(folder: Path) -> dict[str, str]:
         target = folder / "pages" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
-    shutil.copytree(ROOT / "docs" / "assets", folder / "pages" / "assets")
+    for beside in BESIDE:
+        shutil.copytree(ROOT / "docs" / beside, folder / "pages" / beside)
     (folder / "mkdocs.yml").write_text(yaml.safe_dump(configuration(pages), sort_keys=False, allow_unicode=True))
     return pages
 
@@ -46,7 +49,8 @@ def site_pages() -> dict[str, str]:
     origins = {path.relative_to(ROOT).as_posix(): path for path in sorted((ROOT / "docs").rglob("*.md"))}
     origins |= {name: ROOT / name for name in FROM_ROOT}
     generated = reference_pages() | {"decisions/index.md": _decisions()}
-    known = {_place(origin) for origin in origins} | set(generated)
+    pictures = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs" / "pictures").glob("*.png")}
+    known = {_place(origin) for origin in origins} | set(generated) | pictures
     written = {_place(origin): _translated(origin, path.read_text(), known) for origin, path in origins.items()}
     return written | generated
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from PIL import Image
@@ -74,7 +74,7 @@ def _keep(picture: bytes, path: Path) -> None:
     counted = sorted(whole.getcolors(whole.width * whole.height) or [], reverse=True)
     # The most frequent as they are: surfaces and states keep their colours, and edges of letters take what is near.
     palette = Image.new("P", (1, 1))
-    palette.putpalette([part for _, colour in counted[:COLOURS] for part in colour])
+    palette.putpalette(bytes(part for _, colour in counted[:COLOURS] for part in cast(tuple[int, int, int], colour)))
     whole.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
 
 

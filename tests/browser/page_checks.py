@@ -1,6 +1,6 @@
 """What holds for every page: nothing to scroll sideways, names for all that can be used, colours that can be read.
 
-axe-core, from the wheel of axe-playwright-python, looks for what is known to shut people out; beside it, what it does not look at.
+axe-core, from the wheel of axe-playwright-python, looks for what shuts people out; beside it, what it does not look at.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from playwright.async_api import Page
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RUN_AXE = """async (rules) => {
   const { violations } = await axe.run(document, { runOnly: rules });
-  return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 160)} ${node.failureSummary.slice(0, 300)}`));
+  const told = (id, node) => `${id}: ${node.html.slice(0, 160)} ${node.failureSummary.slice(0, 300)}`;
+  return violations.flatMap(({ id, nodes }) => nodes.map((node) => told(id, node)));
 }"""
 # What lies beyond the right edge and is not kept in by something that clips or scrolls.
 BEYOND = """() => {
@@ -36,7 +37,8 @@ OVER_THE_EDGE = """() => [...document.querySelectorAll(".card:not(.flush)")].fla
   const edge = card.getBoundingClientRect().right;
   return [...card.querySelectorAll("*")]
     .filter((element) => !element.closest(".popup, pre, .log") && element.getClientRects().length)
-    .filter((element) => element.getBoundingClientRect().right > edge + 1 && getComputedStyle(element.parentElement).overflowX === "visible")
+    .filter((element) => element.getBoundingClientRect().right > edge + 1)
+    .filter((element) => getComputedStyle(element.parentElement).overflowX === "visible")
     .map((element) => `${element.tagName} ${element.className}: ${element.textContent.slice(0, 60)}`);
 })"""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from secrets import token_bytes
+from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
@@ -14,7 +15,7 @@ from tests.browser.house import House
 
 pytestmark = pytest.mark.anyio
 
-PHONE = {"viewport": {"width": 375, "height": 700}, "is_mobile": True, "has_touch": True}
+PHONE: dict[str, Any] = {"viewport": {"width": 375, "height": 700}, "is_mobile": True, "has_touch": True}
 
 
 async def asked(house: House, version: str = "1.4.0") -> tuple[JobHandle[str], ApprovalRequest]:

@@ -1,4 +1,4 @@
-"""Getting in: by the one-time link of `cortex dev`, and by name and password at `cortex serve`; and a worker killed by its button."""
+"""Getting in: by the one-time link of `cortex dev`, by name and password; and a worker that is killed by its button."""
 
 from __future__ import annotations
 

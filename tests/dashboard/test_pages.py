@@ -25,6 +25,7 @@ PAGES = [
     "/approvals",
     "/approvals?show=all",
     "/schedules",
+    "/schedules/new",
     "/queues",
     "/queues/default",
     "/workers",
