@@ -224,3 +224,21 @@ async def test_a_worker_is_drained_by_an_operator_and_shown_as_such(site: Site, 
     assert "Draining" in page
     assert "user:ada asked for it" in page
     assert 'action="/workers/drain"' not in page
+
+
+async def test_after_an_action_one_is_still_in_the_tenant_that_was_chosen(site: Site, admin: Browser) -> None:
+    await site.plane.tenants.add("acme")
+    schedule = await site.plane.schedules.add("hourly", "agent:echo", "0 * * * *", tenant="acme")
+
+    answer = await admin.post(f"/schedules/{schedule.id}/pause?tenant=acme", reason="later")
+
+    assert answer.headers["location"] == f"/schedules/{schedule.id}?tenant=acme"
+    assert await admin.note(answer) == "hourly is paused: no slot of it starts."
+
+
+async def test_an_address_that_names_a_tenant_keeps_it(site: Site, admin: Browser) -> None:
+    job_id = await site.submit()
+
+    answer = await admin.post(f"/jobs/{job_id}/move?tenant=default", place="first", back="/queues/default?tenant=acme")
+
+    assert answer.headers["location"] == "/queues/default?tenant=acme"

@@ -23,6 +23,7 @@ from cortex_plane.adapters.dashboard.routes import (
     tenants,
     workers,
 )
+from cortex_plane.adapters.dashboard.staying import StayInTenant
 from cortex_plane.adapters.dashboard.workshop import Workshop
 from cortex_plane.adapters.http.app import create_app
 from cortex_plane.plane import Plane
@@ -63,5 +64,6 @@ def create_dashboard(
         for router in ROUTERS:
             app.include_router(router)
         show_errors_as_pages(app)
+        app.add_middleware(StayInTenant)
 
     return create_app(plane, settings, extend=extend)
