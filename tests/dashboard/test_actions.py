@@ -239,6 +239,6 @@ async def test_after_an_action_one_is_still_in_the_tenant_that_was_chosen(site: 
 async def test_an_address_that_names_a_tenant_keeps_it(site: Site, admin: Browser) -> None:
     job_id = await site.submit()
 
-    answer = await admin.post(f"/jobs/{job_id}/move?tenant=default", place="first", back="/queues/default?tenant=acme")
+    answer = await admin.post(f"/jobs/{job_id}/move?tenant=default", place="front", back="/queues/default?tenant=acme")
 
     assert answer.headers["location"] == "/queues/default?tenant=acme"
