@@ -36,7 +36,7 @@ async def shoot(folder: Path, wanted: Sequence[str] = ()) -> list[Path]:
     if executable is None:
         raise SystemExit(MISSING)
     with tempfile.TemporaryDirectory() as data:
-        async with demo(Path(data)) as shown, launched(executable) as browser, served(create_dashboard(shown.plane)) as root:
+        async with demo(Path(data)) as shown, launched(executable) as browser, served(create_dashboard(shown.front)) as root:
             found = [page for page in pages(shown.places) if not wanted or page.name in wanted]
             return [
                 path

@@ -25,9 +25,11 @@ REASON = "The mail server is being moved."
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """`places` stand for the parameters of the addresses of pages."""
+    """`front` is to be served: whoever serves a plane closes it, and the workers need theirs. `places` stand for the parameters
+    of the addresses of pages."""
 
     plane: TestPlane
+    front: TestPlane
     places: dict[str, str]
 
 
@@ -49,7 +51,7 @@ async def demo(folder: Path, minutes: int = 60) -> AsyncIterator[Demo]:
         approval_id = next(one.id for one in asked if one.agent == "release")
         places = {"schedule_id": schedule_id, "job_id": release_id, "approval_id": approval_id, "name": "billing"}
         try:
-            yield Demo(plane, places)
+            yield Demo(plane, TestPlane(settings=settings, clock=plane.clock), places)
         finally:
             plane.stop_workers()
             await asyncio.gather(*working)

@@ -58,7 +58,7 @@ class Gallery:
 @pytest.fixture(scope="module")
 async def gallery(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gallery]:
     """The pages of a plane with some of everything."""
-    async with demo(tmp_path_factory.mktemp("demo"), minutes=12) as shown, served(create_dashboard(shown.plane)) as root:
+    async with demo(tmp_path_factory.mktemp("demo"), minutes=12) as shown, served(create_dashboard(shown.front)) as root:
         yield Gallery(shown.plane, pages(shown.places), root, browser)
 
 
