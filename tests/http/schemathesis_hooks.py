@@ -10,8 +10,15 @@ from schemathesis import Case, GenerationMode
 # A key stands for one request, and a revision for one moment: what is made up by chance is refused, rightly.
 MADE_UP = ("idempotency-key", "if-match", "x-cortex-tenant")
 NAMES = ("name", "display_name", "email")
-# What a pattern cannot say: a rule that comes, a target that is there, a zone, a permission.
-KNOWN = {"cron": "0 9 * * *", "target": "agent:echo", "timezone": "UTC", "scopes": ["agent:run:echo"]}
+# What a pattern cannot say: a rule that comes, a target that is there, a zone, a permission, an address of any channel.
+KNOWN = {
+    "cron": "0 9 * * *",
+    "target": "agent:echo",
+    "timezone": "UTC",
+    "scopes": ["agent:run:echo"],
+    "address": "ada@example.com",
+    "seal": f"1:{'0' * 64}",
+}
 
 
 @schemathesis.hook
@@ -22,6 +29,8 @@ def before_call(context: Any, case: Case[Any], kwargs: dict[str, Any]) -> None:
         case.query.pop("cursor", None)  # It is taken from a page as it is.
     if case.path_parameters.get("name") == "cortex":
         case.path_parameters["name"] = "default"  # The plane's own queue is shown, and cannot be steered.
+    if "beginning" in case.path_parameters:
+        case.path_parameters["beginning"] = "01970000"  # Of an id; a schedule's may be its name.
     for name in [name for name in case.headers or {} if name.lower() in MADE_UP]:
         del case.headers[name]
     if isinstance(case.body, dict):
