@@ -21,8 +21,8 @@ with page as (
     and not exists (select 1 from cortex.job r where r.retry_of = j.id and r.group_id = j.group_id)
   group by j.group_id
 )
-select page.id, page.tenant_id, page.name, page.mode, page.on_failure, page.callback, page.callback_job_id, page.created_by, page.created_at, page.finished_at,
-  page.stopping, m.waiting, m.held, m.under_way, m.completed, m.failed, m.cancelled
+select page.id, page.tenant_id, page.name, page.mode, page.on_failure, page.callback, page.callback_job_id, page.created_by,
+  page.created_at, page.finished_at, page.stopping, m.waiting, m.held, m.under_way, m.completed, m.failed, m.cancelled
 from page
 left join member m on m.group_id = page.id
 order by page.id desc;
