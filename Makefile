@@ -15,7 +15,7 @@ help:
 	@echo "make check        lint and type-check only"
 	@echo "make format       put the code into our format"
 	@echo "make bench        compare with PgQueuer, Procrastinate and Huey, and durable steps with DBOS and Restate"
-	@echo "make bench-scale  the same drain with a million finished jobs in the tables"
+	@echo "make bench-scale  drains, lists, pages with a million jobs; ticks with a million schedules; a hundred event streams"
 	@echo "make conformance  kill Cortex Plane, DBOS and LangGraph at every write, and look at what holds"
 	@echo "make chaos-approvals  64 decisions at once, through all doors, a thousand times on each store"
 	@echo "make chaos-schedules  ten schedulers, some killed, a thousand schedules, an hour of turned time, on each store"
@@ -67,6 +67,8 @@ bench: setup $(BENCH_READY)
 bench-scale: setup
 	@$(BIN)/python -m bench.scale
 	@$(BIN)/python -m bench.ticks
+	@$(BIN)/python -m bench.pages
+	@$(BIN)/python -m bench.streams
 
 conformance: setup $(BENCH_READY)
 	@$(BIN)/python -m conformance

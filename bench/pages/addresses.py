@@ -40,7 +40,7 @@ def addresses(app: FastAPI, known: Known) -> Iterator[tuple[str, str]]:
             continue
         parameters = [parameter.name for parameter in route.dependant.query_params] if route.dependant else []
         for name, path in _paths(route.path, known):
-            for query in [{}, *_queries(route.path, parameters, known)]:
+            for query in _queries(route.path, parameters, known):
                 shown = urlencode({key: _short(value) for key, value in query.items()})
                 yield f"{name}?{shown}" if query else name, f"{path}?{urlencode(query)}" if query else path
 
@@ -55,6 +55,10 @@ def _paths(path: str, known: Known) -> Iterator[tuple[str, str]]:
 
 
 def _queries(path: str, parameters: list[str], known: Known) -> Iterator[Query]:
+    if "run_id" in parameters:
+        yield {"run_id": known.run_under_grant}
+        return
+    yield {}
     if "status" in parameters:
         yield from _of_jobs(known)
     if "actor" in parameters:
@@ -74,8 +78,6 @@ def _queries(path: str, parameters: list[str], known: Known) -> Iterator[Query]:
         yield {"limit": "1000"}
     if (kind := known.cursors.get(path)) is not None:
         yield {"cursor": known.cursor(*kind), "limit": "200"}
-    if "run_id" in parameters:
-        yield {"run_id": known.run_under_grant}
     if "agent" in parameters and "status" not in parameters:
         yield {"agent": "mail"}
     if "{" not in path and not path.startswith(WITHOUT_A_TENANT):

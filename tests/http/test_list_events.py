@@ -73,8 +73,12 @@ async def test_every_change_of_a_list_is_told_once(api: Api, monkeypatch: pytest
     lists = ListWatch(opened.store, opened.directory, api.plane.clock)
     told = follow_jobs(lists, api.plane.clock, JobWish(status=JobStatus.PENDING), tenant_id=DEFAULT_TENANT_ID, limit=2)
 
+    waiting: list[ListNews] = []
+
     async def news() -> ListNews:
-        return (await anext(told))[1]
+        if not waiting:
+            waiting.extend((await anext(told))[1])
+        return waiting.pop(0)
 
     assert await news() == Listed([])
     assert await news() == Unchanged()

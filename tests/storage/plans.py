@@ -204,6 +204,9 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "head of queue": ("stats/entries", {"queue": "default", "job_type": "echo", "limit": 50}),
         "head of queue by tenant": ("stats/entries_by_tenant", {"queue": "default", "job_type": "echo", "limit": 50}),
         "runs of workers": ("stats/runs_of_workers", {}),
+        "groups page": ("groups/list", {"tenant_id": one["id"], "before": NEWER_THAN_ALL, "limit": 1_000}),
+        "marks": ("events/marks", {"ids": ids}),
+        "dead letters": ("webhooks/dead", {"ids": ids, "tenant_id": None, "limit": 50}),
         "events": ("events/list", {"job_id": running[0].job_id, "after": 0, "limit": 50}),
     }
     for name, values in asked.values():
@@ -243,6 +246,9 @@ INDEXES = {
     "blobs": "job_blob_pkey",
     "list live": "job_pkey",
     "events": "job_event_of_job",
+    "groups page": "job_of_group",
+    "marks": "job_pkey",
+    "dead letters": "job_pkey",
     "approval": "approval_request_pkey",
     "approvals expired": "idx_approval_request_expired",
     "approvals due": "idx_approval_request_remind",

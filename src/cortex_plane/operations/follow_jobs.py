@@ -57,14 +57,14 @@ async def follow_jobs(
     seen: Instant | None = None,
     limit: int = 50,
     seconds: float = 300.0,
-) -> AsyncIterator[tuple[Instant, ListNews]]:
-    """Each with the position to go on from. Ends after so many seconds: who wants more asks again."""
+) -> AsyncIterator[tuple[Instant, list[ListNews]]]:
+    """What each look has brought, with the position to go on from. Ends after so many seconds: who wants more asks again."""
     began = clock.elapsed()
     follower = Follower(seen)
     async with aclosing(lists.pages(ListKey(wish, tenant_id, limit))) as pages:  # type: ignore[type-var]
         async for page in pages:
-            for news in follower.look(page.jobs, full=page.next_before is not None):
-                yield follower.position, news
+            news = follower.look(page.jobs, full=page.next_before is not None)
+            yield follower.position, news
             if clock.elapsed() - began >= seconds:
                 return
 

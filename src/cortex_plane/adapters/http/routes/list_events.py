@@ -74,23 +74,27 @@ async def follow_list(
     return EventStream(_events(request.app, plane.clock, told))
 
 
-async def _events(app: FastAPI, clock: Clock, told: AsyncIterator[tuple[Instant, ListNews]]) -> AsyncIterator[str]:
+async def _events(app: FastAPI, clock: Clock, told: AsyncIterator[tuple[Instant, list[ListNews]]]) -> AsyncIterator[str]:
+    """All that a look has brought in one piece: many small ones would cost more than the look."""
     app.state.streams += 1
     try:
         yield f"retry: {RETRY_MILLISECONDS}\n\n"
         spoke_at = clock.elapsed()
         async for position, news in told:
-            if isinstance(news, Unchanged) and clock.elapsed() - spoke_at < SILENT_SECONDS:
+            if news == [Unchanged()] and clock.elapsed() - spoke_at < SILENT_SECONDS:
                 continue
             spoke_at = clock.elapsed()
-            if isinstance(news, Unchanged):
-                yield ": nothing new\n\n"
-            else:
-                yield f"id: {position}\nevent: {kind_of(news)}\ndata: {_data(news)}\n\n"
+            yield "".join(_event(position, one) for one in news)
     except CortexError:
         return  # The database is away: who listens asks again, and is told.
     finally:
         app.state.streams -= 1
+
+
+def _event(position: Instant, news: ListNews) -> str:
+    if isinstance(news, Unchanged):
+        return ": nothing new\n\n"
+    return f"id: {position}\nevent: {kind_of(news)}\ndata: {_data(news)}\n\n"
 
 
 def _data(news: Any) -> str:

@@ -1,4 +1,5 @@
 -- The newest groups of a tenant before :before, and how many members of each stand where.
+-- Differs: here the joins need no fences.
 with page as (
   select id, tenant_id, name, mode, on_failure, callback, callback_job_id, created_by, created_at, finished_at, stopping
   from cortex.job_group
@@ -20,8 +21,8 @@ with page as (
     and not exists (select 1 from cortex.job r where r.retry_of = j.id and r.group_id = j.group_id)
   group by j.group_id
 )
-select g.id, g.tenant_id, g.name, g.mode, g.on_failure, g.callback, g.callback_job_id, g.created_by, g.created_at, g.finished_at,
-  g.stopping, m.waiting, m.held, m.under_way, m.completed, m.failed, m.cancelled
-from page g
-left join member m on m.group_id = g.id
-order by g.id desc;
+select page.id, page.tenant_id, page.name, page.mode, page.on_failure, page.callback, page.callback_job_id, page.created_by,
+  page.created_at, page.finished_at, page.stopping, m.waiting, m.held, m.under_way, m.completed, m.failed, m.cancelled
+from page
+left join member m on m.group_id = page.id
+order by page.id desc;
