@@ -62,7 +62,7 @@ async def test_every_slot_runs_exactly_once_whoever_is_killed(
     fleet = Schedulers(database_url, tmp_path, clock, tmp_path / "clock", raw, SCHEDULERS, random.Random(SEED))
     async with fleet:
         await fleet.turn(until, kill_at={START + number * MINUTE for number in range(2, MINUTES + 1, 2)})
-        await fleet.turn(until + timedelta(seconds=SLOW_SECONDS + 30))
+        await fleet.turn(until + timedelta(seconds=2 * SLOW_SECONDS))
     verdict = await Judge(raw, rules, START, until).judge()
 
     print(

@@ -26,10 +26,9 @@ LEASE_SECONDS = 30.0
 BEAT_SECONDS = 0.4
 """Of real time: the clock is turned by many leases in a minute."""
 CENTS = 3
-CHANCE_TO_DIE = 0.3
 
 # What a worker does with a slot that it holds.
-MOMENTS = (("slots", "begin"), ("slots", "note_run"), ("slots", "end"), ("queue", "finish"))
+WRITES = (("slots", "begin"), ("slots", "note_run"), ("slots", "end"), ("queue", "finish"))
 
 
 def register_agents(plane: Plane) -> None:
@@ -44,30 +43,30 @@ def register_agents(plane: Plane) -> None:
 
 
 class Mortality:
-    """Once told by SIGUSR1, the process kills itself in the midst of its next slots: before or after any of their writes."""
+    """Once told by SIGUSR1, the process kills itself at a moment chosen by chance: before or after one of a slot's writes."""
 
     def __init__(self, store: Any) -> None:
-        self._told = False
+        self._moment: tuple[str, str] | None = None
         signal.signal(signal.SIGUSR1, self._tell)
-        for noun, verb in MOMENTS:
+        for noun, verb in WRITES:
             self._wrap(getattr(store, noun), verb)
 
     def _tell(self, *_: object) -> None:
-        self._told = True
+        self._moment = random.choice(["before", "after"]), random.choice(WRITES)[1]
 
     def _wrap(self, owner: Any, verb: str) -> None:
         real = getattr(owner, verb)
 
         async def perhaps_die(*values: Any) -> Any:
-            self._die_by_chance()
+            self._reach("before", verb)
             answer = await real(*values)
-            self._die_by_chance()
+            self._reach("after", verb)
             return answer
 
         setattr(owner, verb, perhaps_die)
 
-    def _die_by_chance(self) -> None:
-        if self._told and random.random() < CHANCE_TO_DIE:
+    def _reach(self, when: str, verb: str) -> None:
+        if self._moment == (when, verb):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
