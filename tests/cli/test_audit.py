@@ -64,7 +64,7 @@ def corrupt(url: str, *statements: str) -> None:
 
 
 def test_entries_are_listed_newest_first(run: Run, url: str) -> None:
-    code, out = run(audit.list_entries(database_url=url))
+    code, out = run(audit.list_entries(plane_url=url))
 
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == ["NUMBER", "4", "3", "2", "1"]
@@ -90,7 +90,7 @@ def test_entries_are_listed_newest_first(run: Run, url: str) -> None:
     ids=str,
 )
 def test_filters_and_pages(run: Run, url: str, filters: dict[str, Any], found: list[int]) -> None:
-    _, out = run(audit.list_entries(**filters, database_url=url, as_json=True))
+    _, out = run(audit.list_entries(**filters, plane_url=url, as_json=True))
 
     document = json.loads(out)
     assert [entry["seq"] for entry in document["entries"]] == found
@@ -98,13 +98,13 @@ def test_filters_and_pages(run: Run, url: str, filters: dict[str, Any], found: l
 
 
 def test_a_full_page_says_how_to_go_on_with_the_same_filters(run: Run, url: str) -> None:
-    _, out = run(audit.list_entries(actor="cli:ada", limit=1, database_url=url))
+    _, out = run(audit.list_entries(actor="cli:ada", limit=1, plane_url=url))
 
     assert out.endswith(f"There are more:  cortex audit list --actor cli:ada --before 2 --database-url {url}\n")
 
 
 def test_a_list_without_entries_says_so(run: Run, url: str) -> None:
-    assert run(audit.list_entries(actor="nobody", database_url=url)) == (0, "No entry fits.\n")
+    assert run(audit.list_entries(actor="nobody", plane_url=url)) == (0, "No entry fits.\n")
 
 
 def test_an_empty_log_says_so(run: Run, run_in: RunIn, database_url: str) -> None:
@@ -112,8 +112,8 @@ def test_an_empty_log_says_so(run: Run, run_in: RunIn, database_url: str) -> Non
 
     run_in(database_url, nothing)
 
-    assert run(audit.list_entries(database_url=database_url)) == (0, "Nothing has been recorded yet.\n")
-    assert run(audit.verify(database_url=database_url))[0] == 0
+    assert run(audit.list_entries(plane_url=database_url)) == (0, "Nothing has been recorded yet.\n")
+    assert run(audit.verify(plane_url=database_url))[0] == 0
 
 
 @pytest.mark.parametrize("limit", [0, 1001])
@@ -129,7 +129,7 @@ def test_looking_makes_no_database(run: Run) -> None:
 
 
 def test_an_untouched_log_is_exit_code_0(run: Run, url: str) -> None:
-    code, out = run(audit.verify(database_url=url))
+    code, out = run(audit.verify(plane_url=url))
     first, second, third = out.splitlines()
 
     assert code == 0
@@ -143,7 +143,7 @@ def test_findings_are_exit_code_1_and_a_table(run: Run, url: str) -> None:
         url, "update cortex.audit_log set actor = 'nobody' where seq = 1", "delete from cortex.audit_log where object_id = '7'"
     )
 
-    code, out = run(audit.verify(database_url=url))
+    code, out = run(audit.verify(plane_url=url))
     assert code == 1
     assert (
         out
@@ -161,7 +161,7 @@ SEAL  ENTRY  WHAT
 def test_findings_as_json(run: Run, url: str) -> None:
     corrupt(url, "update cortex.audit_log set actor = 'nobody' where seq = 1")
 
-    code, out = run(audit.verify(database_url=url, as_json=True))
+    code, out = run(audit.verify(plane_url=url, as_json=True))
     document = json.loads(out)
     assert code == 1
     assert document.pop("last_seal").startswith("1:")
@@ -175,12 +175,12 @@ def test_findings_as_json(run: Run, url: str) -> None:
 
 
 def test_a_cut_off_end_is_found_by_the_seal_that_was_kept(run: Run, url: str) -> None:
-    kept = json.loads(run(audit.verify(database_url=url, as_json=True))[1])["last_seal"]
-    assert run(audit.verify(seal=kept, database_url=url))[0] == 0
+    kept = json.loads(run(audit.verify(plane_url=url, as_json=True))[1])["last_seal"]
+    assert run(audit.verify(seal=kept, plane_url=url))[0] == 0
     corrupt(url, "delete from cortex.audit_seal", "delete from cortex.audit_log")
 
-    assert run(audit.verify(database_url=url))[0] == 0
-    code, out = run(audit.verify(seal=kept, database_url=url))
+    assert run(audit.verify(plane_url=url))[0] == 0
+    code, out = run(audit.verify(seal=kept, plane_url=url))
     assert code == 1
     assert "   1      -  The seal is missing.\n" in out
 
@@ -196,10 +196,10 @@ def test_very_many_findings_are_cut(run: Run, database_url: str, run_in: RunIn) 
     run_in(database_url, fill)
     corrupt(database_url, "delete from cortex.audit_log")
 
-    _, out = run(audit.verify(database_url=database_url))
+    _, out = run(audit.verify(plane_url=database_url))
     assert out.endswith("… and 5 more; --json shows all.\n")
     assert len(out.splitlines()) == MOST_FINDINGS + 5
-    _, out = run(audit.verify(database_url=database_url, as_json=True))
+    _, out = run(audit.verify(plane_url=database_url, as_json=True))
     assert len(json.loads(out)["findings"]) == MOST_FINDINGS + 5
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.cli.redrawing import watchable
 
@@ -38,7 +38,7 @@ async def list_approvals(
     closed: Annotated[bool, Parameter(name="--all", help="Those that are closed, too.")] = False,
     limit: Annotated[int, Parameter(metavar="N", help="How many, up to 1000; otherwise 20.")] = 20,
     before: Annotated[str | None, Parameter(metavar="ID", help="Only older ones than this: the next page.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """List what waits for people to decide, newest first.
@@ -52,7 +52,7 @@ async def list_approvals(
     from cortex_plane.adapters.cli.output import console, print_json
     from cortex_plane.core.shown_approvals import shown
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.approvals.list(
             waiting_for=await _person(plane, as_user) if mine or as_user else None,
             tenant=tenant,
@@ -65,13 +65,13 @@ async def list_approvals(
         print_json({"approvals": [shown(one) for one in found]})
     elif found:
         console().print(approval_table(found))
-        next_step("\nTo look at one", "cortex approvals show ID", database_url)
+        next_step("\nTo look at one", "cortex approvals show ID", plane_url)
     else:
         print("Nothing waits for a decision.")
     return 0
 
 
-async def show(approval_id: ApprovalIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def show(approval_id: ApprovalIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Show what is asked, of whom, and how it ended.
 
     Try:
@@ -81,7 +81,7 @@ async def show(approval_id: ApprovalIdOrPrefix, /, *, database_url: DatabaseUrl 
     from cortex_plane.adapters.cli.output import print_json
     from cortex_plane.core.shown_approvals import shown
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.approvals.get(approval_id)
         votes = await plane.approvals.votes(found.id)
         people = await plane.approvals.asked(found)
@@ -90,7 +90,7 @@ async def show(approval_id: ApprovalIdOrPrefix, /, *, database_url: DatabaseUrl 
         return 0
     print_approval(found, votes, people)
     if found.is_open:
-        next_step("\nTo approve it", f"cortex approvals approve {found.id}", database_url)
+        next_step("\nTo approve it", f"cortex approvals approve {found.id}", plane_url)
     return 0
 
 
@@ -101,7 +101,7 @@ async def approve(
     details: Annotated[
         str | None, Parameter(metavar="JSON", help="The details as you change them, where the request allows that.")
     ] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Approve what is asked. The job goes on.
@@ -113,7 +113,7 @@ async def approve(
         cortex approvals approve 0199a8c2 0199a8d7 --reason "looks good"
     """
     edits = _document(details)
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         person = await _person(plane, as_user)
         if edits is not None:
             answers = {one: await _approve(plane, one, person, reason, edits) for one in _only_one(approval_ids)}
@@ -126,7 +126,7 @@ async def deny(
     *approval_ids: ApprovalIds,
     as_user: As = None,
     reason: ReasonForAgent = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Deny what is asked. The job fails, or hears of it, as its agent wants.
@@ -136,13 +136,13 @@ async def deny(
     Try:
         cortex approvals deny 0199a8c2 --as ada --reason "not on a Friday"
     """
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         person = await _person(plane, as_user)
         answers = await _decide(plane, approval_ids, "denied", person, reason)
     return _say(answers, as_json)
 
 
-async def remind(approval_id: ApprovalIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def remind(approval_id: ApprovalIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Ask everybody anew who has not voted.
 
     Try:
@@ -150,7 +150,7 @@ async def remind(approval_id: ApprovalIdOrPrefix, /, *, database_url: DatabaseUr
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.approvals.get(approval_id)
         await plane.approvals.remind(found.id, actor=me(), door=DOOR)
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane
 from cortex_plane.core.errors import InvalidInput
 
@@ -26,7 +26,7 @@ async def list_entries(
     action: Annotated[str | None, Parameter(metavar="ACTION", help="Only this kind of action, such as STALE_WRITE.")] = None,
     limit: Annotated[int, Parameter(metavar="N", help=f"How many, up to {LONGEST_LIST}; otherwise 20.")] = 20,
     before: Annotated[int | None, Parameter(metavar="NUMBER", help="Only entries before this one: the next page.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """List what was recorded, newest first.
@@ -42,7 +42,7 @@ async def list_entries(
     if not 1 <= limit <= LONGEST_LIST:
         raise InvalidInput(f"--limit must be from 1 to {LONGEST_LIST}, not {limit}. For more, use --before.", field="limit")
     action = action and action.strip().upper().replace("-", "_")
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.audit.list(object_id=object_id, actor=actor, action=action, before=before, limit=limit + 1)
     entries, more = found[:limit], len(found) > limit
     if as_json:
@@ -52,7 +52,7 @@ async def list_entries(
         if more:
             filters = {"--object": object_id, "--actor": actor, "--action": action}
             again = "".join(f" {option} {shlex.quote(value)}" for option, value in filters.items() if value)
-            next_step("\nThere are more", f"cortex audit list{again} --before {entries[-1].seq}", database_url)
+            next_step("\nThere are more", f"cortex audit list{again} --before {entries[-1].seq}", plane_url)
     else:
         print("No entry fits." if any((object_id, actor, action, before)) else "Nothing has been recorded yet.")
     return 0
@@ -61,7 +61,7 @@ async def list_entries(
 async def verify(
     *,
     seal: Annotated[str | None, Parameter(metavar="SEAL", help="A seal that you kept elsewhere, as verify printed it.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Check that nobody changed what was recorded.
@@ -78,14 +78,14 @@ async def verify(
     from cortex_plane.adapters.cli.audit_views import print_report
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         report = await plane.audit.verify(known=seal)
     if as_json:
         print_json(report_document(report))
     else:
         print_report(report)
         if report.sound and report.last_seal:
-            next_step("To find a cut-off end too, keep this", f"cortex audit verify --seal {report.last_seal}", database_url)
+            next_step("To find a cut-off end too, keep this", f"cortex audit verify --seal {report.last_seal}", plane_url)
     return 0 if report.sound else EXIT_FOUND
 
 

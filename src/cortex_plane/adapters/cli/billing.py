@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane
 from cortex_plane.core.tenants import OWN_TENANT
 
@@ -23,7 +23,7 @@ async def add(
         str | None, Parameter(metavar="KEY", help="What its runs are charged to; otherwise one is made.")
     ] = None,
     tenant: Annotated[str, Parameter(metavar="NAME", help="Whose account it is; otherwise the default tenant's.")] = OWN_TENANT,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Add a billing account. One that is there already stays as it is.
@@ -33,20 +33,20 @@ async def add(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         added = await plane.billing.add(name, virtual_key=virtual_key, tenant=tenant)
     if as_json:
         print_json(added)
     else:
         print(f"Account {added.name}, charged to {added.default_virtual_key_id}")
-        next_step("To charge it", f"cortex grants add SCOPE --billing-account {added.name}", database_url)
+        next_step("To charge it", f"cortex grants add SCOPE --billing-account {added.name}", plane_url)
     return 0
 
 
 async def list_accounts(
     *,
     tenant: Annotated[str | None, Parameter(metavar="NAME", help="Only this tenant's.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """List billing accounts, with what their runs have used.
@@ -56,7 +56,7 @@ async def list_accounts(
     """
     from cortex_plane.adapters.cli.output import console, one_line_each, print_json, words
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         accounts, totals = await plane.billing.list(tenant=tenant), await plane.billing.totals()
     if as_json:
         from dataclasses import asdict
@@ -76,7 +76,7 @@ async def list_accounts(
         console().print(one_line_each(headings, rows, right=[2, 3, 4]))
     else:
         lead = "There are no billing accounts yet; the first grant makes one. To add one"
-        next_step(lead, "cortex billing add NAME", database_url, style="")
+        next_step(lead, "cortex billing add NAME", plane_url, style="")
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ async def set_budget(
         Parameter(metavar="WHAT", help="When it is spent: refuse new jobs, or pause, so that nothing runs. Otherwise refuse."),
     ] = "refuse",
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Set what an agent or a tenant may spend.
@@ -44,7 +44,7 @@ async def set_budget(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         budget = await plane.costs.set_budget(
             cents, agent=agent, tenant=tenant, on_exhausted=on_exhausted, actor=me(), reason=reason
         )
@@ -57,7 +57,7 @@ async def set_budget(
     return 0
 
 
-async def list_budgets(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def list_budgets(*, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """List budgets, with what is spent of them.
 
     Try:
@@ -65,7 +65,7 @@ async def list_budgets(*, database_url: DatabaseUrl = None, as_json: AsJson = Fa
     """
     from cortex_plane.adapters.cli.output import console, one_line_each, print_json, words
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         budgets = await plane.costs.budgets()
     if as_json:
         print_json({"budgets": budgets})
@@ -83,7 +83,7 @@ async def list_budgets(*, database_url: DatabaseUrl = None, as_json: AsJson = Fa
         ]
         console().print(one_line_each(["OF", "NAME", "SPENT", "BUDGET", "THEN", ""], rows, right=[2, 3]))
     else:
-        next_step("There are no budgets. To set one", "cortex budgets set CENTS --agent NAME", database_url, style="")
+        next_step("There are no budgets. To set one", "cortex budgets set CENTS --agent NAME", plane_url, style="")
     return 0
 
 
@@ -92,7 +92,7 @@ async def remove_budget(
     agent: OfAgent = None,
     tenant: OfTenant = None,
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Remove the budget of an agent or a tenant.
@@ -104,7 +104,7 @@ async def remove_budget(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         await plane.costs.remove_budget(agent=agent, tenant=tenant, actor=me(), reason=reason)
     if as_json:
         print_json({"agent": agent, "tenant": tenant, "budget": None})

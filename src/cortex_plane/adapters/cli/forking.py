@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import App, AsJson, DatabaseUrl, JobIdOrPrefix, OnlyDatabaseUrl
+from cortex_plane.adapters.cli.options import App, AsJson, JobIdOrPrefix, OnlyDatabaseUrl, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, goes_to_a_server, me
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ async def fork(
     *,
     from_step: Annotated[str, Parameter(metavar="NAME", help="The first step that runs anew; NAME#2 for its second time.")],
     app: App = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Start a job anew from one of its steps, as a new job.
@@ -40,7 +40,7 @@ async def fork(
     from cortex_plane.adapters.cli.output import console, print_json, words
     from cortex_plane.runtime.durable.forking import steps_of
 
-    async with _plane_for(app, database_url) as plane:
+    async with _plane_for(app, plane_url) as plane:
         origin = await plane.find(job_id)
         made = await plane.checkpoints.fork(origin, from_step, created_by=me())
         taken_over = steps_of(await plane.checkpoints.get(made.id))
@@ -51,8 +51,8 @@ async def fork(
     say.print(words("Forked as "), words(made.id, "bold"), sep="", soft_wrap=True)
     say.print(words(f"  takes over  {', '.join(taken_over) or 'nothing'}"), soft_wrap=True)
     say.print(words(f"  begins at   {from_step}"), soft_wrap=True)
-    next_step("To follow it", f"cortex jobs watch {made.id}", database_url)
-    next_step("If no worker runs", f"cortex worker {app or 'APP'}", database_url)
+    next_step("To follow it", f"cortex jobs watch {made.id}", plane_url)
+    next_step("If no worker runs", f"cortex worker {app or 'APP'}", plane_url)
     return 0
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, Reason
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl, Reason
 from cortex_plane.adapters.cli.planes import existing_plane, me
 
 
-async def close(*, reason: Reason = None, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def close(*, reason: Reason = None, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Close the gate: nothing more is started, anywhere, until it is opened.
 
     What runs goes on, new jobs are accepted, and jobs of lost workers are still rescued.
@@ -15,27 +15,27 @@ async def close(*, reason: Reason = None, database_url: DatabaseUrl = None, as_j
     Try:
         cortex gate close --reason "the warehouse is on fire"
     """
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         changed = await plane.close_gate(reason, actor=me())
     _say("closed", changed, as_json)
     if not as_json:
-        next_step("To open it again", "cortex gate open", database_url)
+        next_step("To open it again", "cortex gate open", plane_url)
     return 0
 
 
-async def open_gate(*, reason: Reason = None, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def open_gate(*, reason: Reason = None, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Open the gate: waiting jobs start again, in their order.
 
     Try:
         cortex gate open
     """
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         changed = await plane.open_gate(reason, actor=me())
     _say("open", changed, as_json)
     return 0
 
 
-async def status(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def status(*, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Show whether the gate is open, and everything else that is paused or limited.
 
     Try:
@@ -45,7 +45,7 @@ async def status(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -
     from cortex_plane.adapters.cli.output import console, print_json
     from cortex_plane.operations.steer_work import is_open
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         controls = await plane.controls()
     if as_json:
         print_json({"open": is_open(controls), "controls": [as_document(control) for control in controls]})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, Reason
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl, Reason
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.tenants import OWN_TENANT
@@ -34,7 +34,7 @@ async def add(
     max_uses: Annotated[int | None, Parameter(metavar="N", help="Good for so many runs.")] = None,
     billing_account: Annotated[str, Parameter(metavar="NAME", help="Who is charged; otherwise default.")] = "default",
     tenant: Annotated[str, Parameter(metavar="NAME", help="For whose work; otherwise the default tenant's.")] = OWN_TENANT,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Allow schedules and services to run something, without anybody's session.
@@ -48,7 +48,7 @@ async def add(
     from cortex_plane.adapters.cli.output import print_json
     from cortex_plane.adapters.cli.times import duration
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         until = None if expires is None else utc_now() + timedelta(seconds=duration(expires, "expires"))
         added = await plane.grants.add(
             scopes, tenant=tenant, billing_account=billing_account, expires_at=until, max_uses=max_uses, created_by=me()
@@ -57,7 +57,7 @@ async def add(
         print_json(added)
     else:
         print(f"Added grant {added.id}")
-        next_step("To take it back", f"cortex grants revoke {added.id}", database_url)
+        next_step("To take it back", f"cortex grants revoke {added.id}", plane_url)
     return 0
 
 
@@ -65,7 +65,7 @@ async def list_grants(
     *,
     tenant: Annotated[str | None, Parameter(metavar="NAME", help="Only this tenant's.")] = None,
     limit: Annotated[int, Parameter(metavar="N", help="How many; otherwise 50.")] = 50,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """List grants, newest first.
@@ -75,7 +75,7 @@ async def list_grants(
     """
     from cortex_plane.adapters.cli.output import console, one_line_each, print_json, words
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.grants.list(tenant=tenant, limit=limit)
     if as_json:
         print_json({"grants": found})
@@ -87,11 +87,11 @@ async def list_grants(
         ]
         console().print(one_line_each(["ID", "STATUS", "USES", "ACCOUNT", "SCOPES"], rows, right=[2]))
     else:
-        next_step("There are no grants yet. To add one", "cortex grants add agent:run:NAME", database_url, style="")
+        next_step("There are no grants yet. To add one", "cortex grants add agent:run:NAME", plane_url, style="")
     return 0
 
 
-async def show(grant_id: GrantId, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def show(grant_id: GrantId, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Show one grant, and the schedules under it.
 
     Try:
@@ -100,7 +100,7 @@ async def show(grant_id: GrantId, /, *, database_url: DatabaseUrl = None, as_jso
     from cortex_plane.adapters.cli.output import console, facts, heading, indented, print_json
     from cortex_plane.adapters.cli.schedule_views import described, schedule_table
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.grants.get(grant_id)
         under = [one for one in await plane.schedules.list() if one.grant_id == found.id]
     if as_json:
@@ -117,9 +117,7 @@ async def show(grant_id: GrantId, /, *, database_url: DatabaseUrl = None, as_jso
     return 0
 
 
-async def revoke(
-    grant_id: GrantId, /, *, reason: Reason = None, database_url: DatabaseUrl = None, as_json: AsJson = False
-) -> int:
+async def revoke(grant_id: GrantId, /, *, reason: Reason = None, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Take a grant back: its schedules pause, what waits under it is cancelled, what runs is asked to stop.
 
     Try:
@@ -127,7 +125,7 @@ async def revoke(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         grant, schedules, jobs = await plane.grants.revoke(grant_id, actor=me(), reason=reason)
     if as_json:
         print_json({"id": grant.id, "revoked_at": grant.revoked_at, "schedules": schedules, "jobs": jobs})

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.errors import EXIT_JOB_FAILED
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.core.errors import NotFound, UnknownAgent
 from cortex_plane.core.tenants import OWN_TENANT
@@ -24,7 +24,7 @@ async def submit(
     *,
     tenant: Annotated[str, Parameter(metavar="NAME", help="Whose group it is; otherwise the default tenant's.")] = OWN_TENANT,
     wait: Annotated[bool, Parameter(help="Wait until it is finished. Exit code 7 unless every member completed.")] = False,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Submit jobs that belong together: all of them or none.
@@ -44,14 +44,14 @@ async def submit(
     from cortex_plane.core.groups import GroupStatus
 
     asked = read_group(file, tenant, me())
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         groups = plane.groups
         handle = await _submitted(groups, asked)
         if not as_json:
             count = len(handle.jobs)
             print(f"Submitted {count} job{'' if count == 1 else 's'} as group {handle.id}")
         if not wait and not as_json:
-            next_step("To look at it", f"cortex groups show {handle.id}", database_url)
+            next_step("To look at it", f"cortex groups show {handle.id}", plane_url)
         group = await (handle.wait() if wait else handle.group())
         members = await groups.members(handle.id)
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.tenants import OWN_TENANT
@@ -30,7 +30,7 @@ async def list_groups(
     limit: Annotated[int, Parameter(metavar="N", help="How many, up to 1000; otherwise 20.")] = 20,
     before: Annotated[str | None, Parameter(metavar="ID", help="Only groups older than this one: the next page.")] = None,
     tenant: Tenant = OWN_TENANT,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """List groups, newest first.
@@ -43,7 +43,7 @@ async def list_groups(
     from cortex_plane.adapters.cli.times import rough
     from cortex_plane.core.states import JobStatus
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.groups.list(tenant=tenant, before=before, limit=limit)
     if as_json:
         print_json({"groups": [document_of(group) for group in found]})
@@ -66,7 +66,7 @@ async def list_groups(
     return 0
 
 
-async def show(group_id: GroupIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def show(group_id: GroupIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Show one group and its members.
 
     Try:
@@ -75,7 +75,7 @@ async def show(group_id: GroupIdOrPrefix, /, *, database_url: DatabaseUrl = None
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         group = await plane.groups.get(group_id)
         members = await plane.groups.members(group.id)
     if as_json:
@@ -102,7 +102,7 @@ async def cancel(
     /,
     *,
     reason: Annotated[str | None, Parameter(metavar="TEXT", help="Why; it is kept in the history of each member.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Cancel every member of a group that has not ended.
@@ -112,14 +112,14 @@ async def cancel(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         group = await plane.groups.get(group_id)
         cancelled = await plane.groups.cancel(group.id, actor=me(), reason=reason)
     if as_json:
         print_json({"id": group.id, "cancelled": cancelled})
     else:
         print(f"Cancelled {cancelled} member{'' if cancelled == 1 else 's'} of group {group.id}")
-        next_step("To look at it", f"cortex groups show {group.id}", database_url)
+        next_step("To look at it", f"cortex groups show {group.id}", plane_url)
     return 0
 
 

@@ -10,11 +10,11 @@ from cortex_plane.core.server_urls import is_server
 PASSWORD = re.compile(r"(?<=://)([^/?#@:\s]*):(?!password@)[^/?#\s]*@|(?<=[?&])(password|sslpassword)=[^&\s'\"]*")
 
 
-def next_step(lead: str, command: str, database_url: str | None = None, *, style: str = "dim", stderr: bool = False) -> None:
-    """`database_url` as it was given to this command, if it was."""
+def next_step(lead: str, command: str, plane_url: str | None = None, *, style: str = "dim", stderr: bool = False) -> None:
+    """`plane_url` as it was given to this command, if it was."""
     from cortex_plane.adapters.cli.output import console, words
 
-    place = "" if database_url is None else f" {_option(database_url)} {shlex.quote(without_password(database_url))}"
+    place = "" if plane_url is None else f" {_option(plane_url)} {shlex.quote(without_password(plane_url))}"
     console(stderr=stderr).print(words(f"{lead}:  {command}{place}", style), soft_wrap=True)
 
 

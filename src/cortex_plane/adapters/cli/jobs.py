@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, JobIdOrPrefix
+from cortex_plane.adapters.cli.options import AsJson, JobIdOrPrefix, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.cli.redrawing import watchable
 from cortex_plane.adapters.system import utc_now
@@ -25,7 +25,7 @@ async def list_jobs(
     queue: Annotated[str | None, Parameter(metavar="NAME", help="Only jobs of this queue.")] = None,
     limit: Annotated[int, Parameter(metavar="N", help=f"How many, up to {LONGEST_LIST}; otherwise 20.")] = 20,
     before: Annotated[str | None, Parameter(metavar="ID", help="Only jobs that are older than this one: the next page.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """List jobs, newest first.
@@ -42,7 +42,7 @@ async def list_jobs(
 
     wanted = None if status is None else _status_named(status)
     _check_limit(limit)
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         last = None if before is None else await plane.find(before)
         found = await plane.list(status=wanted, agent=agent, queue=queue, before=last, limit=limit + 1)
     jobs, more = found[:limit], len(found) > limit
@@ -51,16 +51,16 @@ async def list_jobs(
     elif jobs:
         print_jobs(jobs, utc_now())
         if more:
-            next_step("\nThere are more", f"cortex jobs list --before {jobs[-1].id}", database_url)
+            next_step("\nThere are more", f"cortex jobs list --before {jobs[-1].id}", plane_url)
     elif any((status, agent, queue, before)):
         print("No job fits.")
     else:
-        next_step("There are no jobs yet. To submit one", "cortex jobs submit AGENT key=value", database_url, style="")
+        next_step("There are no jobs yet. To submit one", "cortex jobs submit AGENT key=value", plane_url, style="")
     return 0
 
 
 @watchable
-async def show(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def show(job_id: JobIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Show one job: its data, its steps, its runs and its history.
 
     Try:
@@ -70,7 +70,7 @@ async def show(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as
     from cortex_plane.adapters.cli.job_views import print_job
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         job = await plane.get(job_id)
         story = await plane.story(job.id, with_names=True)
         chain = await plane.chain(job.id)
@@ -86,7 +86,7 @@ async def watch(
     job_id: JobIdOrPrefix,
     /,
     *,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: Annotated[bool, Parameter(name="--json", help="Print one JSON object on each line, as it happens.")] = False,
 ) -> int:
     """Follow a job until it ends.
@@ -101,11 +101,11 @@ async def watch(
     """
     from cortex_plane.adapters.cli.watching import print_events, watch_to_the_end
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.find(job_id)
         if as_json:
             return await print_events(plane, found)
-        return await watch_to_the_end(plane, found, database_url, as_json=False)
+        return await watch_to_the_end(plane, found, plane_url, as_json=False)
 
 
 async def cancel(
@@ -113,7 +113,7 @@ async def cancel(
     /,
     *,
     reason: Annotated[str | None, Parameter(metavar="TEXT", help="Why; it is kept in the job's history.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Cancel a job that has not ended.
@@ -125,7 +125,7 @@ async def cancel(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         cancelled = await plane.cancel(job_id, actor=me(), reason=reason)
     if as_json:
         print_json({"id": cancelled, "status": JobStatus.CANCELLED})
@@ -134,7 +134,7 @@ async def cancel(
     return 0
 
 
-async def retry(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def retry(job_id: JobIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Run a finished job again, as a new job.
 
     The new job has the same work and all its retries, and is linked to the old one.
@@ -144,13 +144,13 @@ async def retry(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, a
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         again = await (await plane.retry(job_id, actor=me())).job()
     if as_json:
         print_json({"id": again.id, "retry_of": again.retry_of, "status": again.status})
     else:
         print(f"Submitted again, as {again.id}")
-        next_step("To follow it", f"cortex jobs watch {again.id}", database_url)
+        next_step("To follow it", f"cortex jobs watch {again.id}", plane_url)
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, Reason
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl, Reason
 from cortex_plane.adapters.cli.planes import existing_plane, me
 
 Roles = Annotated[
@@ -24,7 +24,7 @@ async def add(
     tenant: OfTenant = None,
     user: Annotated[str | None, Parameter(metavar="NAME", help="The user for whom it acts.")] = None,
     days: Annotated[float | None, Parameter(metavar="N", help="How long it works. Otherwise for ever.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Make an API key for a program.
@@ -37,7 +37,7 @@ async def add(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         seconds = None if days is None else days * 86_400
         added = await plane.access.add_key(name, role, tenant=tenant, user=user, ttl_seconds=seconds, actor=me())
     if as_json:
@@ -47,7 +47,7 @@ async def add(
     return 0
 
 
-async def list_keys(*, tenant: OfTenant = None, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def list_keys(*, tenant: OfTenant = None, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """List API keys, oldest first; those that no longer work, too.
 
     Try:
@@ -56,7 +56,7 @@ async def list_keys(*, tenant: OfTenant = None, database_url: DatabaseUrl = None
     from cortex_plane.adapters.cli.output import console, one_line_each, print_json, words
     from cortex_plane.adapters.cli.times import stamp
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         keys = await plane.access.keys(tenant=tenant)
     if as_json:
         print_json({"keys": keys})
@@ -81,7 +81,7 @@ async def revoke(
     /,
     *,
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Take an API key back. It stops working at once.
@@ -91,7 +91,7 @@ async def revoke(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         revoked = await plane.access.revoke_key(key, actor=me(), reason=reason)
     if as_json:
         print_json(revoked)

@@ -25,7 +25,7 @@ def _database(_kind: Any, tokens: Sequence[Token]) -> str:
     return tokens[0].value
 
 
-DatabaseUrl = Annotated[
+PlaneUrl = Annotated[
     str | None,
     Parameter(
         name=["--database-url", "--server"],

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, JobIdOrPrefix, Reason
+from cortex_plane.adapters.cli.options import AsJson, JobIdOrPrefix, PlaneUrl, Reason
 from cortex_plane.adapters.cli.planes import existing_plane, me
 
 OtherJob = Annotated[str | None, Parameter(metavar="ID", help="Another waiting job of the same queue.")]
 
 
-async def why(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def why(job_id: JobIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Say why a job is not running.
 
     Try:
@@ -20,7 +20,7 @@ async def why(job_id: JobIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         reasons = await plane.why(job_id)
     if as_json:
         print_json([{"code": reason.code, "message": reason.message} for reason in reasons])
@@ -39,7 +39,7 @@ async def move(
     front: Annotated[bool, Parameter(help="Before all others of its queue.")] = False,
     back: Annotated[bool, Parameter(help="After all others of its queue.")] = False,
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Move a waiting job within its queue.
@@ -52,7 +52,7 @@ async def move(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         moved = await plane.move(job_id, before=before, after=after, front=front, back=back, reason=reason, actor=me())
     if as_json:
         print_json({"id": moved})
@@ -67,7 +67,7 @@ async def priority(
     /,
     *,
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Change the priority of a waiting job.
@@ -77,7 +77,7 @@ async def priority(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         changed = await plane.set_priority(job_id, value, reason=reason, actor=me())
     if as_json:
         print_json({"id": changed, "priority": value})

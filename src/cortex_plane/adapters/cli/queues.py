@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, Reason
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl, Reason
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.cli.redrawing import watchable
 from cortex_plane.core.errors import InvalidInput
@@ -18,7 +18,7 @@ Tenant = Annotated[str | None, Parameter(metavar="NAME", help="All jobs of this 
 
 
 @watchable
-async def list_queues(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def list_queues(*, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """List the queues: how many jobs wait and run, and what is set.
 
     Try:
@@ -27,7 +27,7 @@ async def list_queues(*, database_url: DatabaseUrl = None, as_json: AsJson = Fal
     from cortex_plane.adapters.cli.control_views import what_is_set
     from cortex_plane.adapters.cli.output import console, print_json, table, words
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         queues = await plane.queues()
     set_for = {one.name: what_is_set(one.control) for one in queues}
     if as_json:
@@ -37,7 +37,7 @@ async def list_queues(*, database_url: DatabaseUrl = None, as_json: AsJson = Fal
         return 0
     if not queues:
         print("No job waits or runs, and nothing is set.")
-        next_step("To submit one", "cortex jobs submit AGENT", database_url)
+        next_step("To submit one", "cortex jobs submit AGENT", plane_url)
         return 0
     states = ("ready", "later", "blocked", "held")
     rows = [
@@ -60,7 +60,7 @@ async def pause(
     agent: Agent = None,
     tenant: Tenant = None,
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Pause a queue, an agent or a tenant: nothing more of it is started.
@@ -72,7 +72,7 @@ async def pause(
         cortex queues pause --tenant acme --reason "unpaid"
     """
     what = _named(queue, agent, tenant)
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         changed = await plane.pause(queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
     _say(
         f"Paused {what}." if changed else f"It was paused already: {what}.",
@@ -89,7 +89,7 @@ async def resume(
     agent: Agent = None,
     tenant: Tenant = None,
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Let a paused queue, agent or tenant go on.
@@ -98,7 +98,7 @@ async def resume(
         cortex queues resume mail
     """
     what = _named(queue, agent, tenant)
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         changed = await plane.resume(queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
     _say(f"Resumed {what}." if changed else f"It was not paused: {what}.", {"paused": False, "changed": changed}, as_json)
     return 0
@@ -114,7 +114,7 @@ async def limit(
     agent: Agent = None,
     tenant: Tenant = None,
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Limit how many jobs of a queue, an agent or a tenant run at a time, over all workers.
@@ -125,7 +125,7 @@ async def limit(
         cortex queues limit mail
     """
     what = _named(queue, agent, tenant)
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         await plane.limit(running, queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
     message = f"At most {running} jobs of {what} run at a time." if running else f"There is no limit for {what}."
     _say(message, {"max_running": running}, as_json)
@@ -137,7 +137,7 @@ async def share(
     /,
     *,
     off: Annotated[bool, Parameter(help="Back to one order for all.")] = False,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Let the tenants of a queue take turns, however many jobs each has waiting.
@@ -146,7 +146,7 @@ async def share(
         cortex queues share mail
         cortex queues share mail --off
     """
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         await plane.share_fairly(queue, not off, actor=me())
     _say(
         f'Queue "{queue}" has one order for all tenants.' if off else f'The tenants of queue "{queue}" take turns.',
@@ -156,7 +156,7 @@ async def share(
     return 0
 
 
-async def reservations(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def reservations(*, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """List the queues that are reserved for one job, and by whom.
 
     Try:
@@ -164,7 +164,7 @@ async def reservations(*, database_url: DatabaseUrl = None, as_json: AsJson = Fa
     """
     from cortex_plane.adapters.cli.output import console, print_json, table, words
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         held = await plane.reservations()
     if as_json:
         print_json([{"id": r.id, "queue": r.queue, "job_id": r.job_id, "reserved_by": r.reserved_by} for r in held])
@@ -181,7 +181,7 @@ async def release(
     /,
     *,
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """End a reservation by force. Its job stays in the queue.
@@ -189,7 +189,7 @@ async def release(
     Try:
         cortex queues release 0199a8c2-7d1e-7c4f-9a43-3f2b1c0d9e8f --reason "its caller hangs"
     """
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         await plane.release(reservation, by=me(), reason=reason, force=True)
     _say(f"Released {reservation}.", {"released": reservation}, as_json)
     return 0

@@ -44,7 +44,7 @@ def watchable(command: Command) -> Command:
     del shown.__wrapped__
     types = get_type_hints(command, include_extras=True)
     parameters = [known.replace(annotation=types[known.name]) for known in inspect.signature(command).parameters.values()]
-    place = next((at for at, known in enumerate(parameters) if known.name == "database_url"), len(parameters))
+    place = next((at for at, known in enumerate(parameters) if known.name == "plane_url"), len(parameters))
     watch_option = Annotated[bool, Parameter(help=HELP)]
     parameters.insert(place, inspect.Parameter("watch", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=watch_option))
     shown.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]

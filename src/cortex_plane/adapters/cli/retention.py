@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.cli.times import duration
 
@@ -23,7 +23,7 @@ async def add(
     tenant: Annotated[str | None, Parameter(metavar="NAME", help="Only jobs of this tenant.")] = None,
     status: Annotated[str | None, Parameter(metavar="STATUS", help="Only jobs that are completed, failed or cancelled.")] = None,
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Add a rule: finished jobs are deleted after a time.
@@ -37,7 +37,7 @@ async def add(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         rule = await plane.retention.add(
             duration(keep, "keep"),
             agent=agent,
@@ -50,11 +50,11 @@ async def add(
         print_json(rule)
     else:
         print(f"Added rule {rule.id}")
-        next_step("To delete what it no longer keeps at once", "cortex retention run", database_url)
+        next_step("To delete what it no longer keeps at once", "cortex retention run", plane_url)
     return 0
 
 
-async def list_rules(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def list_rules(*, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """List the rules about how long finished jobs are kept.
 
     Try:
@@ -62,7 +62,7 @@ async def list_rules(*, database_url: DatabaseUrl = None, as_json: AsJson = Fals
     """
     from cortex_plane.adapters.cli.output import console, one_line_each, print_json, words
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         rules = await plane.retention.list()
     if as_json:
         print_json({"rules": rules})
@@ -80,7 +80,7 @@ async def list_rules(*, database_url: DatabaseUrl = None, as_json: AsJson = Fals
         ]
         console().print(one_line_each(["ID", "KEEP", "TENANT", "AGENT", "STATUS", "BY"], rows, right=[1]))
     else:
-        next_step("Finished jobs are kept for ever. To change that", "cortex retention add 30d", database_url, style="")
+        next_step("Finished jobs are kept for ever. To change that", "cortex retention add 30d", plane_url, style="")
     return 0
 
 
@@ -89,7 +89,7 @@ async def remove(
     /,
     *,
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Remove a rule; its jobs are kept as the other rules say.
@@ -99,7 +99,7 @@ async def remove(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         rule = await plane.retention.remove(rule_id, actor=me(), reason=reason)
     if as_json:
         print_json({"removed": rule})
@@ -108,7 +108,7 @@ async def remove(
     return 0
 
 
-async def run(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def run(*, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Delete now what the rules no longer keep.
 
     Workers do this by themselves; here you need not wait for them.
@@ -118,7 +118,7 @@ async def run(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> i
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         deleted = await plane.retention.run(actor=me())
     if as_json:
         print_json({"deleted": deleted})

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane
 from cortex_plane.adapters.cli.redrawing import watchable
 from cortex_plane.adapters.system import utc_now
@@ -25,7 +25,7 @@ async def list_runs(
     status: Annotated[str | None, Parameter(metavar="STATUS", help="Only those that are running, failed, waiting, …")] = None,
     worker: Annotated[str | None, Parameter(metavar="ID", help="Only those of this worker; its id, or its name.")] = None,
     limit: Annotated[int, Parameter(metavar="N", help=f"How many, up to {LONGEST_LIST}; otherwise 20.")] = 20,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """List runs, those of the newest jobs first.
@@ -44,14 +44,14 @@ async def list_runs(
 
     if not 1 <= limit <= LONGEST_LIST:
         raise InvalidInput(f"--limit must be from 1 to {LONGEST_LIST}, not {limit}.", field="limit")
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         runs = await plane.runs.list(job=job, status=status, worker=worker, limit=limit)
         names = await plane.workers.names() if runs else {}
     if as_json:
         print_json({"runs": runs})
     elif runs:
         print_runs(runs, names, utc_now())
-        next_step("\nTo look at one", "cortex runs show ID", database_url)
+        next_step("\nTo look at one", "cortex runs show ID", plane_url)
     else:
         print("No run fits." if job or status or worker else "Nothing has run yet.")
     return 0
@@ -62,7 +62,7 @@ async def show(
     /,
     *,
     job: OfJob = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Show one run: which attempt of which job, on which worker, from when to when, and how it ended.
@@ -74,12 +74,12 @@ async def show(
     from cortex_plane.adapters.cli.output import print_json
     from cortex_plane.adapters.cli.run_views import print_run
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         run = await plane.runs.get(run_id, job=job)
         names = await plane.workers.names()
     if as_json:
         print_json({"run": run})
         return 0
     print_run(run, names, utc_now())
-    next_step("\nTo see its job", f"cortex jobs show {run.job_id}", database_url)
+    next_step("\nTo see its job", f"cortex jobs show {run.job_id}", plane_url)
     return 0

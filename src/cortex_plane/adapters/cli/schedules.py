@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.cli.redrawing import watchable
 from cortex_plane.adapters.system import utc_now
@@ -36,7 +36,7 @@ async def add(
     grant: Annotated[str | None, Parameter(metavar="ID", help="Under which grant; otherwise one is made for the target.")] = None,
     billing_account: Annotated[str, Parameter(metavar="NAME", help="Who is charged; otherwise default.")] = "default",
     tenant: Tenant = OWN_TENANT,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Run an agent, a template or a graph by a cron rule.
@@ -65,7 +65,7 @@ async def add(
         "ends_at": None if end is None else moment(end, "end"),
         "pause_after_failures": pause_after,
     }
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         added = await plane.schedules.add(
             name, target, cron, tenant=tenant, grant=grant, billing_account=billing_account, created_by=me(), **terms
         )
@@ -73,7 +73,7 @@ async def add(
         print_json(described(added))
     else:
         print(f"Added {added.name}: {short(added)}")
-        next_step("To see when it runs", f"cortex schedules next {quote(added.name)}", database_url)
+        next_step("To see when it runs", f"cortex schedules next {quote(added.name)}", plane_url)
     return 0
 
 
@@ -93,7 +93,7 @@ def _missed(text: str) -> tuple[str, int]:
 async def list_schedules(
     *,
     tenant: Annotated[str | None, Parameter(metavar="NAME", help="Only this tenant's.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """List schedules by name.
@@ -104,7 +104,7 @@ async def list_schedules(
     from cortex_plane.adapters.cli.output import console, print_json
     from cortex_plane.adapters.cli.schedule_views import described, schedule_table
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.schedules.list(tenant=tenant)
     if as_json:
         print_json({"schedules": [described(one) for one in found]})
@@ -112,7 +112,7 @@ async def list_schedules(
         console().print(schedule_table(found, utc_now()))
     else:
         lead = "There are no schedules yet. To add one"
-        next_step(lead, 'cortex schedules add NAME agent:AGENT "0 3 * * *"', database_url, style="")
+        next_step(lead, 'cortex schedules add NAME agent:AGENT "0 3 * * *"', plane_url, style="")
     return 0
 
 
@@ -122,7 +122,7 @@ async def show(
     *,
     slots: Annotated[int, Parameter(metavar="N", help="How many of its last slots; otherwise 10.")] = 10,
     tenant: Tenant = OWN_TENANT,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Show one schedule, and what became of its last slots.
@@ -133,7 +133,7 @@ async def show(
     from cortex_plane.adapters.cli.output import console, facts, heading, indented, print_json
     from cortex_plane.adapters.cli.schedule_views import described, schedule_facts, slot_table
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.schedules.get(name, tenant=tenant)
         past = await plane.schedules.slots(found.id, tenant=tenant, limit=slots)
     if as_json:
@@ -148,7 +148,7 @@ async def show(
     return 0
 
 
-async def remove(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def remove(name: Name, /, *, tenant: Tenant = OWN_TENANT, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Remove a schedule and the record of its slots. What it started goes on.
 
     Try:
@@ -156,11 +156,11 @@ async def remove(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: Da
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         removed = await plane.schedules.remove(name, tenant=tenant, actor=me())
     if as_json:
         print_json({"id": removed.id, "name": removed.name, "removed": True})
     else:
         print(f"Removed {removed.name}")
-        next_step("Its grant is still good. To take it back", f"cortex grants revoke {removed.grant_id}", database_url)
+        next_step("Its grant is still good. To take it back", f"cortex grants revoke {removed.grant_id}", plane_url)
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, goes_to_a_server, me
 from cortex_plane.core.errors import NotFound, UnknownAgent
 from cortex_plane.core.tenants import OWN_TENANT
@@ -38,7 +38,7 @@ async def submit(
     app: Annotated[
         str | None, Parameter(metavar="APP", help="The app that has the agent: file.py, file.py:plane or module:plane.")
     ] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Submit a job for an agent.
@@ -68,10 +68,10 @@ async def submit(
         "created_by": me(),
     }
     arguments = payload_from(payload)
-    async with _plane_for(app, database_url) as plane:
+    async with _plane_for(app, plane_url) as plane:
         job = await _submitted(plane, agent, arguments, options)
-        await _tell(plane, job, app, database_url, wait=wait, as_json=as_json)
-        return await watch_to_the_end(plane, job.id, database_url, as_json=as_json) if wait else 0
+        await _tell(plane, job, app, plane_url, wait=wait, as_json=as_json)
+        return await watch_to_the_end(plane, job.id, plane_url, as_json=as_json) if wait else 0
 
 
 @asynccontextmanager

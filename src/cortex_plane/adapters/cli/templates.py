@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.tenants import OWN_TENANT
@@ -35,7 +35,7 @@ async def save(
     timeout: Annotated[str | None, Parameter(metavar="TIME", help="How long one run may take: 90, 5m, 1h.")] = None,
     tag: Annotated[tuple[str, ...], Parameter(metavar="TAG", help="A label; may be given again.")] = (),
     tenant: Tenant = OWN_TENANT,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Save a job definition under a name, or change it.
@@ -50,7 +50,7 @@ async def save(
     from cortex_plane.adapters.cli.payloads import payload_from
     from cortex_plane.adapters.cli.times import duration
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         saved = await plane.templates.save(
             name,
             agent,
@@ -67,11 +67,11 @@ async def save(
         print_json(saved)
     else:
         print(f"Saved {saved.name}, version {saved.version}")
-        next_step("To submit a job from it", f"cortex templates submit {saved.name}", database_url)
+        next_step("To submit a job from it", f"cortex templates submit {saved.name}", plane_url)
     return 0
 
 
-async def list_templates(*, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def list_templates(*, tenant: Tenant = OWN_TENANT, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """List templates by name.
 
     Try:
@@ -80,7 +80,7 @@ async def list_templates(*, tenant: Tenant = OWN_TENANT, database_url: DatabaseU
     from cortex_plane.adapters.cli.output import console, document, one_line_each, print_json, words
     from cortex_plane.adapters.cli.times import rough
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.templates.list(tenant=tenant)
     if as_json:
         print_json({"templates": found})
@@ -99,11 +99,11 @@ async def list_templates(*, tenant: Tenant = OWN_TENANT, database_url: DatabaseU
         ]
         console().print(one_line_each(["NAME", "VERSION", "AGENT", "QUEUE", "CHANGED", "PARAMS"], rows, right=[1, 4]))
     else:
-        next_step("There are no templates yet. To save one", "cortex templates save NAME AGENT key=value", database_url, style="")
+        next_step("There are no templates yet. To save one", "cortex templates save NAME AGENT key=value", plane_url, style="")
     return 0
 
 
-async def show(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def show(name: Name, /, *, tenant: Tenant = OWN_TENANT, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Show one template.
 
     Try:
@@ -111,7 +111,7 @@ async def show(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: Data
     """
     from cortex_plane.adapters.cli.output import console, facts, heading, indented, print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.templates.get(name, tenant=tenant)
     if as_json:
         print_json(found)
@@ -139,7 +139,7 @@ def _facts(template: Template, now: datetime) -> Iterator[tuple[str, RenderableT
     yield "changed", f"{stamp(template.updated_at)}, {ago(template.updated_at, now)}" if template.version > 1 else None
 
 
-async def remove(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def remove(name: Name, /, *, tenant: Tenant = OWN_TENANT, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Remove a template. Its jobs stay.
 
     Try:
@@ -147,7 +147,7 @@ async def remove(name: Name, /, *, tenant: Tenant = OWN_TENANT, database_url: Da
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         await plane.templates.remove(name, tenant=tenant, actor=me())
     if as_json:
         print_json({"name": name, "removed": True})
@@ -165,7 +165,7 @@ async def submit(
     max_retries: Annotated[int | None, Parameter(metavar="N", help="How often to try again; otherwise the template's.")] = None,
     delay: Annotated[str | None, Parameter(metavar="TIME", help="Begin only after this long: 90, 90s, 5m, 1h30m, 2d.")] = None,
     tenant: Tenant = OWN_TENANT,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Submit a job from a template.
@@ -185,12 +185,12 @@ async def submit(
         "delay": None if delay is None else duration(delay, "delay"),
     }
     options = {option: value for option, value in asked.items() if value is not None}
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         handle = await plane.templates.submit(name, payload_from(overrides), tenant=tenant, created_by=me(), **options)
         job = await handle.job()
     if as_json:
         print_json({"id": job.id, "status": job.status, "agent": job.job_type, "queue": job.queue, "template": name})
     else:
         print(f"Submitted {job.job_type} as {job.id}")
-        next_step("To follow it", f"cortex jobs watch {job.id}", database_url)
+        next_step("To follow it", f"cortex jobs watch {job.id}", plane_url)
     return 0

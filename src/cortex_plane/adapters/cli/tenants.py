@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ async def add(
     /,
     *,
     reason: Annotated[str | None, Parameter(metavar="TEXT", help="Why; it is kept in the audit log.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Add a tenant.
@@ -35,7 +35,7 @@ async def add(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         tenant_id = await plane.tenants.add(name, actor=me(), reason=reason)
     if as_json:
         print_json({"id": tenant_id, "name": name})
@@ -44,7 +44,7 @@ async def add(
     return 0
 
 
-async def list_tenants(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def list_tenants(*, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """List tenants, by name.
 
     Try:
@@ -53,7 +53,7 @@ async def list_tenants(*, database_url: DatabaseUrl = None, as_json: AsJson = Fa
     from cortex_plane.adapters.cli.output import console, one_line_each, print_json, words
     from cortex_plane.adapters.cli.times import stamp
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         tenants = await plane.tenants.list()
     if as_json:
         print_json({"tenants": tenants})
@@ -66,7 +66,7 @@ async def list_tenants(*, database_url: DatabaseUrl = None, as_json: AsJson = Fa
     return 0
 
 
-async def show(name: TenantName, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def show(name: TenantName, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Show one tenant: what runs and waits, what it has cost, what is set for it.
 
     Try:
@@ -74,7 +74,7 @@ async def show(name: TenantName, /, *, database_url: DatabaseUrl = None, as_json
     """
     from cortex_plane.adapters.cli.output import console, facts, heading, indented, print_json, table, words
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         shown = await plane.tenants.get(name)
     if as_json:
         print_json({**_document(shown), "spent_cents": shown.spent_cents})

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.keys import OfTenant, Roles
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 
 UserName = Annotated[str, Parameter(name="NAME", help="What they sign in with.")]
@@ -24,7 +24,7 @@ async def add(
     email: Annotated[str | None, Parameter(metavar="ADDRESS", help="Where mail reaches them.")] = None,
     shown_as: Annotated[str | None, Parameter(metavar="NAME", help="What others are shown of them.")] = None,
     no_password: Annotated[bool, Parameter(help="They do not sign in: they decide by their messages.")] = False,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Add a user who signs in, decides, or is asked.
@@ -40,7 +40,7 @@ async def add(
 
     roles = check_roles(role) if role else ()
     secret = None if no_password else check_password(_password())
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         await plane.people.add(name, display_name=shown_as, email=email, actor=me())
         if secret is not None:
             await plane.access.set_password(name, secret, actor=me())
@@ -54,38 +54,38 @@ async def add(
     return 0
 
 
-async def set_password(name: UserName, /, *, database_url: DatabaseUrl = None) -> int:
+async def set_password(name: UserName, /, *, plane_url: PlaneUrl = None) -> int:
     """Set a user's password, and sign them out everywhere.
 
     Try:
         cortex users password ada
     """
     password = _password()
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         await plane.access.set_password(name, password, actor=me())
     print(f"{name} has a new password, and is signed out everywhere.")
     return 0
 
 
-async def grant(name: UserName, role: RoleName, /, *, tenant: OfTenant = None, database_url: DatabaseUrl = None) -> int:
+async def grant(name: UserName, role: RoleName, /, *, tenant: OfTenant = None, plane_url: PlaneUrl = None) -> int:
     """Give a user a role.
 
     Try:
         cortex users grant ada operator --tenant acme
     """
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         await plane.access.give_role(name, role, tenant=tenant, actor=me())
     print(f"{name} is {role} {_where(tenant)}.")
     return 0
 
 
-async def withdraw(name: UserName, role: RoleName, /, *, tenant: OfTenant = None, database_url: DatabaseUrl = None) -> int:
+async def withdraw(name: UserName, role: RoleName, /, *, tenant: OfTenant = None, plane_url: PlaneUrl = None) -> int:
     """Take a role from a user.
 
     Try:
         cortex users withdraw ada operator --tenant acme
     """
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         await plane.access.take_role(name, role, tenant=tenant, actor=me())
     print(f"{name} is not {role} {_where(tenant)} any more.")
     return 0

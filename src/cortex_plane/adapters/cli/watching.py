@@ -46,7 +46,7 @@ PATIENCE_SECONDS = 300.0
 LEVELS = {"info": "green", "warning": "yellow", "error": "red"}
 
 
-async def watch_to_the_end(plane: Plane, job_id: JobId, database_url: str | None, *, as_json: bool) -> int:
+async def watch_to_the_end(plane: Plane, job_id: JobId, plane_url: str | None, *, as_json: bool) -> int:
     """The exit code of `watch` and of `submit --wait`. As JSON it prints the job as it ended."""
     from cortex_plane.adapters.cli.output import console, document, print_json
 
@@ -58,12 +58,12 @@ async def watch_to_the_end(plane: Plane, job_id: JobId, database_url: str | None
         with Lines() as lines:
             job = await _tell(plane, job_id, lines)
     except asyncio.CancelledError:
-        next_step("The job goes on. To follow it again", f"cortex jobs watch {job_id}", database_url, stderr=True)
+        next_step("The job goes on. To follow it again", f"cortex jobs watch {job_id}", plane_url, stderr=True)
         raise
     if job.output is not None:
         console().print(document(job.output), soft_wrap=True)
     if job.status is JobStatus.FAILED:
-        next_step("To see why", f"cortex jobs show {job_id}", database_url)
+        next_step("To see why", f"cortex jobs show {job_id}", plane_url)
     return exit_code(job)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.system import utc_now
 from cortex_plane.core.tenants import OWN_TENANT
@@ -36,7 +36,7 @@ async def add(
     secret: Annotated[str | None, Parameter(metavar="whsec_…", help="What to sign with; otherwise one is made.")] = None,
     description: Annotated[str | None, Parameter(metavar="TEXT", help="What it is for.")] = None,
     allow_private: Annotated[bool, Parameter(help="It may be in a private network, or on this machine.")] = False,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Tell an address, by signed messages, when jobs end.
@@ -49,7 +49,7 @@ async def add(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         added = await plane.webhooks.add(
             url,
             events=tuple(event or ("*",)),
@@ -65,11 +65,11 @@ async def add(
     print(f"Added {added.endpoint.id}")
     if added.secret is not None:
         print(f"Its secret, shown only now: {added.secret}")
-    next_step("To try it", f"cortex webhooks test {added.endpoint.id}", database_url)
+    next_step("To try it", f"cortex webhooks test {added.endpoint.id}", plane_url)
     return 0
 
 
-async def list_webhooks(*, tenant: TenantName = None, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def list_webhooks(*, tenant: TenantName = None, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """List the addresses that are told when jobs end.
 
     Try:
@@ -78,18 +78,18 @@ async def list_webhooks(*, tenant: TenantName = None, database_url: DatabaseUrl 
     """
     from cortex_plane.adapters.cli.output import console, print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         endpoints = await plane.webhooks.list(tenant=tenant)
     if as_json:
         print_json({"endpoints": endpoints})
     elif endpoints:
         console().print(_endpoint_table(endpoints))
     else:
-        next_step("There are no webhooks yet. To add one", "cortex webhooks add URL", database_url, style="")
+        next_step("There are no webhooks yet. To add one", "cortex webhooks add URL", plane_url, style="")
     return 0
 
 
-async def remove(endpoint_id: EndpointIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def remove(endpoint_id: EndpointIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Remove an address. What was still to be delivered to it is dropped.
 
     Try:
@@ -97,7 +97,7 @@ async def remove(endpoint_id: EndpointIdOrPrefix, /, *, database_url: DatabaseUr
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         removed = await plane.webhooks.remove(endpoint_id, actor=me())
     if as_json:
         print_json({"id": removed, "removed": True})
@@ -106,13 +106,13 @@ async def remove(endpoint_id: EndpointIdOrPrefix, /, *, database_url: DatabaseUr
     return 0
 
 
-async def enable(endpoint_id: EndpointIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def enable(endpoint_id: EndpointIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Tell an address again that was disabled.
 
     Try:
         cortex webhooks enable 0199a8c2
     """
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         endpoint = await plane.webhooks.enable(endpoint_id, actor=me())
     return _say_switched(endpoint, as_json)
 
@@ -122,7 +122,7 @@ async def disable(
     /,
     *,
     reason: Annotated[str | None, Parameter(metavar="TEXT", help="Why; it is shown in the list.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Tell an address nothing more until it is enabled.
@@ -130,12 +130,12 @@ async def disable(
     Try:
         cortex webhooks disable 0199a8c2 --reason "moving house"
     """
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         endpoint = await plane.webhooks.disable(endpoint_id, actor=me(), reason=reason)
     return _say_switched(endpoint, as_json)
 
 
-async def send_test(endpoint_id: EndpointIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def send_test(endpoint_id: EndpointIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Send an address one message, so that its owner sees that everything works.
 
     A worker delivers it. The message is sent whatever the address listens to.
@@ -143,9 +143,9 @@ async def send_test(endpoint_id: EndpointIdOrPrefix, /, *, database_url: Databas
     Try:
         cortex webhooks test 0199a8c2
     """
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         delivery = await plane.webhooks.test(endpoint_id, actor=me())
-    return _say_submitted(delivery.id, database_url, as_json)
+    return _say_submitted(delivery.id, plane_url, as_json)
 
 
 async def dead(
@@ -153,7 +153,7 @@ async def dead(
     tenant: TenantName = None,
     limit: Annotated[int, Parameter(metavar="N", help="How many, up to 1000; otherwise 20.")] = 20,
     before: Annotated[str | None, Parameter(metavar="ID", help="Only older ones than this: the next page.")] = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """List the messages that could not be delivered, newest first.
@@ -164,28 +164,28 @@ async def dead(
     """
     from cortex_plane.adapters.cli.output import console, print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         last = None if before is None else await plane.find(before)
         letters = await plane.webhooks.dead_letters(tenant=tenant, before=last, limit=limit)
     if as_json:
         print_json({"dead_letters": letters})
     elif letters:
         console().print(_dead_table(letters))
-        next_step("\nTo send one again", "cortex webhooks redeliver ID", database_url)
+        next_step("\nTo send one again", "cortex webhooks redeliver ID", plane_url)
     else:
         print("Everything was delivered, or is still being tried.")
     return 0
 
 
-async def redeliver(delivery_id: DeliveryIdOrPrefix, /, *, database_url: DatabaseUrl = None, as_json: AsJson = False) -> int:
+async def redeliver(delivery_id: DeliveryIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     """Send a message again whose delivery failed.
 
     Try:
         cortex webhooks redeliver 0199a8c2
     """
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         delivery = await plane.webhooks.redeliver(delivery_id, actor=me())
-    return _say_submitted(delivery.id, database_url, as_json)
+    return _say_submitted(delivery.id, plane_url, as_json)
 
 
 def _say_switched(endpoint: Endpoint, as_json: bool) -> int:
@@ -198,14 +198,14 @@ def _say_switched(endpoint: Endpoint, as_json: bool) -> int:
     return 0
 
 
-def _say_submitted(job_id: str, database_url: str | None, as_json: bool) -> int:
+def _say_submitted(job_id: str, plane_url: str | None, as_json: bool) -> int:
     from cortex_plane.adapters.cli.output import print_json
 
     if as_json:
         print_json({"id": job_id})
     else:
         print(f"Submitted delivery {job_id}")
-        next_step("To follow it", f"cortex jobs watch {job_id}", database_url)
+        next_step("To follow it", f"cortex jobs watch {job_id}", plane_url)
     return 0
 
 

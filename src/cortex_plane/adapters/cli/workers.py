@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from cortex_plane.adapters.cli.hints import next_step
-from cortex_plane.adapters.cli.options import AsJson, DatabaseUrl, Reason
+from cortex_plane.adapters.cli.options import AsJson, PlaneUrl, Reason
 from cortex_plane.adapters.cli.planes import existing_plane, me
 from cortex_plane.adapters.cli.redrawing import watchable
 from cortex_plane.adapters.system import utc_now
@@ -21,7 +21,7 @@ async def list_workers(
     *,
     ended: Annotated[bool, Parameter(name="--all", help="Those that have ended, too.")] = False,
     limit: Annotated[int, Parameter(metavar="N", help=f"How many, up to {LONGEST_LIST}; otherwise 50.")] = 50,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """List the workers that live: how busy each is, and when it was last heard of.
@@ -38,7 +38,7 @@ async def list_workers(
 
     if not 1 <= limit <= LONGEST_LIST:
         raise InvalidInput(f"--limit must be from 1 to {LONGEST_LIST}, not {limit}.", field="limit")
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         found = await plane.workers.list(limit=limit)
         busy = await plane.workers.busy()
     workers = [worker for worker in found if ended or worker.status is WorkerStatus.LIVE]
@@ -47,7 +47,7 @@ async def list_workers(
     elif workers:
         print_workers(workers, busy, utc_now())
     else:
-        next_step("No worker lives. To start one", "cortex worker APP", database_url, style="")
+        next_step("No worker lives. To start one", "cortex worker APP", plane_url, style="")
     return 0
 
 
@@ -56,7 +56,7 @@ async def drain(
     /,
     *,
     reason: Reason = None,
-    database_url: DatabaseUrl = None,
+    plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Ask a worker, wherever it runs, to finish what it has, take nothing more, and end.
@@ -70,12 +70,12 @@ async def drain(
     """
     from cortex_plane.adapters.cli.output import print_json
 
-    async with existing_plane(database_url) as plane:
+    async with existing_plane(plane_url) as plane:
         changed = await plane.workers.drain(worker, actor=me(), reason=reason)
         found = await plane.workers.get(worker)
     if as_json:
         print_json({"id": found.id, "name": found.name, "changed": changed})
         return 0
     print(f"Asked {found.name} to finish what it has, and to end." if changed else f"{found.name} was asked already.")
-    next_step("To watch it go", "cortex workers list --watch", database_url)
+    next_step("To watch it go", "cortex workers list --watch", plane_url)
     return 0
