@@ -13,6 +13,8 @@ from cortex_plane.core.job_search import JobFilter
 from cortex_plane.core.jobs import JobId
 from cortex_plane.core.states import JobStatus
 
+ENOUGH_OF_AN_ID = 18
+
 # By the route, which thing a parameter of its path is.
 NAMES = {
     "/api/v1/agents/": "mail",
@@ -47,9 +49,14 @@ class Known:
     def _value(self, path: str, name: str) -> str:
         if path.startswith("/api/v1/graph-runs/"):
             return self.run_under_grant
+        if path.startswith("/api/v1/approval-ids/"):
+            return self.ids["approval_id"]
         if name in self.ids:
             return self.ids[name]
-        return next(value for prefix, value in NAMES.items() if path.startswith(prefix))
+        for prefix, value in NAMES.items():
+            if path.startswith(prefix):
+                return value
+        raise LookupError(f"{path} has a parameter {name!r} that this benchmark does not know. Give it a value here.")
 
     def cursor(self, kind: str, place: str | int) -> str:
         return cursor_for(kind, place)
@@ -78,6 +85,8 @@ async def get_to_know(plane: Plane, copies: int) -> Known:
             "schedule_id": (await plane.schedules.get("schedule-0")).id,
             "grant_id": (await plane.grants.list(limit=1))[0].id,
             "run_id": running.run_id,
+            "kind": "job",
+            "beginning": deep_job[:ENOUGH_OF_AN_ID],
         },
         run_under_grant=await start_under_grant(plane, 0),
         deep_job=deep_job,
