@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from cortex_plane.adapters.dashboard import files, live
 from cortex_plane.adapters.dashboard.errors import show_errors_as_pages
 from cortex_plane.adapters.dashboard.first_link import FirstLink
+from cortex_plane.adapters.dashboard.rendering import get_ready
 from cortex_plane.adapters.dashboard.routes import (
     access,
     approvals,
@@ -58,6 +59,8 @@ def create_dashboard(
     workshop: Workshop | None = None,
 ) -> FastAPI:
     """`first_link` signs one browser in without a password; `workshop` has workers of its own that may be killed."""
+
+    get_ready()
 
     def extend(app: FastAPI) -> None:
         app.state.first_link, app.state.workshop = first_link, workshop

@@ -57,6 +57,12 @@ class Shell:
         return self.caller.may(Role(role), everywhere=everywhere)
 
 
+def get_ready() -> None:
+    """So that the first who looks does not wait for the templates."""
+    for template in ENVIRONMENT.list_templates():
+        ENVIRONMENT.get_template(template)
+
+
 async def page(request: Request, caller: Caller, template: str, *, status: int = 200, **context: Any) -> HTMLResponse:
     shell = await _shell(request, caller)
     answer = HTMLResponse(ENVIRONMENT.get_template(template).render(shell=shell, link=shell.link, **context), status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -58,10 +59,14 @@ async def overview(request: Request, caller: Annotated[Caller, known()], plane: 
             return go_to("/approvals")
         raise RoleMissing(Role.VIEWER, everywhere=False)
     store = await plane.store
-    load = await look_at_load(store, plane.clock, caller.tenant_id)
-    running, waiting = await store.tenants.count_jobs(caller.tenant_id)
     sees_all = caller.may(Role.VIEWER, everywhere=True)
-    workers = await store.workers.list(MOST_WORKERS)
+    load, failing, (running, waiting), workers, agents = await asyncio.gather(
+        look_at_load(store, plane.clock, caller.tenant_id),
+        look_at_failures(store, plane.clock, caller.tenant_id),
+        store.tenants.count_jobs(caller.tenant_id),
+        store.workers.list(MOST_WORKERS),
+        store.agents.list(),
+    )
     return await page(
         request,
         caller,
@@ -72,12 +77,12 @@ async def overview(request: Request, caller: Annotated[Caller, known()], plane: 
         waits=[column.wait_seconds for column in load.columns],
         running=running,
         waiting=waiting,
-        failing=await look_at_failures(store, plane.clock, caller.tenant_id),
+        failing=failing,
         live_workers=[worker for worker in workers if worker.status is WorkerStatus.LIVE],
         busy=await store.stats.runs_of_workers() if sees_all else {},
         queues=await queue_lines(plane) if sees_all else [],
         sees_all=sees_all,
-        agents=[agent for agent in await store.agents.list() if not agent.job_type.startswith("cortex.")],
+        agents=[agent for agent in agents if not agent.job_type.startswith("cortex.")],
     )
 
 
