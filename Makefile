@@ -43,7 +43,7 @@ demo: setup
 
 test: check
 	@$(BIN)/python -m docs.screenshots.chromium
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: setup
 	@$(BIN)/ruff check .

@@ -179,7 +179,7 @@ def test_a_watch_goes_on_after_a_lost_connection(
             left = None if left is None else left - 1
             yield told
 
-    monkeypatch.setattr("cortex_plane.adapters.cli.watching.follow_job", breaking)
+    monkeypatch.setattr("cortex_plane.looking.follow_job", breaking)
     result = cortex("jobs", "watch", job_id, "--database-url", database_url)
 
     assert result.shown == WATCHED

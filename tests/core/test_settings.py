@@ -167,6 +167,7 @@ def test_no_secret_is_in_what_python_prints(tmp_path: Path) -> None:
         "internal_api_other_token": "geheim" * 3,
         "internal_jwt_secret": "geheim" * 6,
         "internal_jwt_other_secret": "geheim" * 6,
+        "api_key": "geheim",
     }
 
     settings = load(tmp_path, **values)
