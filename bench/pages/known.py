@@ -13,8 +13,6 @@ from cortex_plane.core.job_search import JobFilter
 from cortex_plane.core.jobs import JobId
 from cortex_plane.core.states import JobStatus
 
-ENOUGH_OF_AN_ID = 18
-
 # By the route, which thing a parameter of its path is.
 NAMES = {
     "/api/v1/agents/": "mail",
@@ -86,7 +84,7 @@ async def get_to_know(plane: Plane, copies: int) -> Known:
             "grant_id": (await plane.grants.list(limit=1))[0].id,
             "run_id": running.run_id,
             "kind": "job",
-            "beginning": deep_job[:ENOUGH_OF_AN_ID],
+            "beginning": deep_job,
         },
         run_under_grant=await start_under_grant(plane, 0),
         deep_job=deep_job,
