@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import structlog
@@ -45,7 +46,7 @@ class Execution:
         self.context = Context.of(claimed)
         self.context.lent = lent.services
         if agent.kind == "async":
-            self.context.open_recorder = self._open_recorder
+            self.context.open_recorder = partial(_new_recorder, claimed, agent, lent)
         self._lent = lent
         self.started_at = started_at
         self.task: asyncio.Task[None] | None = None
@@ -119,12 +120,6 @@ class Execution:
             return failed(error)
 
     # -- the durable side ------------------------------------------------------------------------
-
-    def _open_recorder(self) -> Recorder:
-        lent, agent = self._lent, self.agent
-        journal = Journal(seed=lent.services.new_id(), state_version=agent.state_version)
-        agent_id = lent.agent_ids[agent.job_type]
-        return Recorder(self.claimed, agent_id, agent.config, agent.prompt_hash, lent.services, journal)
 
     async def _resumed(self) -> Recorder:
         lent = self._lent
@@ -246,6 +241,12 @@ class Execution:
             if isinstance(error, TypeError) and error.__traceback__ is not None and error.__traceback__.tb_next is None:
                 return failed(wrong_arguments(self.agent, error))
             return failed(error)
+
+
+def _new_recorder(claimed: Claimed, agent: AgentCode, lent: Lent) -> Recorder:
+    """Knows nothing of the execution: what refers to itself is freed only when the collector looks, and that costs every job."""
+    journal = Journal(seed=lent.services.new_id(), state_version=agent.state_version)
+    return Recorder(claimed, lent.agent_ids[agent.job_type], agent.config, agent.prompt_hash, lent.services, journal)
 
 
 def _done(result: Any) -> Outcome:
