@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from cortex_plane import Context, JobStatus, Submission
 from cortex_plane.core.instants import Instant
+from cortex_plane.core.jobs import Claimed
 from cortex_plane.runtime.pace import MOST_AHEAD, Pace
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import status_becomes, working
+from tests.runtime.helpers import eventually, status_becomes, working
 
 QUICK_SECONDS = 0.001
 SLOW_SECONDS = 0.5
@@ -129,3 +131,33 @@ async def test_a_worker_with_slow_jobs_leaves_the_rest_to_others(plane: TestPlan
             await job.result(timeout=10)
 
     assert statuses == [JobStatus.RUNNING] * 2 + [JobStatus.PENDING] * 8
+
+
+@pytest.mark.anyio
+async def test_what_is_claimed_ahead_comes_in_a_few_large_claims(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace, "ahead", lambda _pace: 20)
+    queue = (await plane.store).queue
+    claims: list[int] = []
+    claim = queue.claim
+
+    async def counted(*values: Any) -> list[Claimed]:
+        claimed = await claim(*values)
+        claims.append(len(claimed))
+        return claimed
+
+    monkeypatch.setattr(queue, "claim", counted)
+
+    @plane.agent("quick")
+    async def quick(ctx: Context) -> None: ...
+
+    await plane.submit_many([quick.submission() for _ in range(100)])
+    async with working(plane, concurrency=1):
+        await eventually(lambda: _claimed(claims, 100))
+
+    taken = [size for size in claims if size > 0]
+    assert sum(taken) == 100
+    assert len(taken) <= 15
+
+
+async def _claimed(claims: list[int], jobs: int) -> bool:
+    return sum(claims) >= jobs

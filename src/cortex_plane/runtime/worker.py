@@ -228,8 +228,11 @@ class Worker:
     def _room(self) -> int:
         if self._probation.seconds_left(self._holds) > 0:
             return 0
-        busy = len(self._running) + len(self._backlog)
-        return min(self._appetite, self._options.concurrency + self._pace.ahead() - busy)
+        ahead = self._pace.ahead()
+        free = self._options.concurrency + ahead - len(self._running) - len(self._backlog)
+        if self._backlog and free < ahead // 2:  # Jobs are waiting here: a few large claims cost less than many small ones.
+            return 0
+        return min(self._appetite, free)
 
     def _holds(self, run_id: RunId) -> bool:
         return run_id in self._running or any(run_id == waiting.run_id for waiting in self._backlog)
