@@ -39,7 +39,7 @@ class DbosSystem:
         url = self._url if self._is_sqlite else self._url.replace("postgresql://", "postgresql+psycopg://", 1)
         self._engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
 
-    async def settle(self) -> None:
+    async def get_ready(self, work: Work) -> None:
         with self._engine.connect() as connection:
             for sql in ("analyze", "pragma wal_checkpoint(restart)") if self._is_sqlite else ("vacuum analyze", "checkpoint"):
                 connection.exec_driver_sql(sql)

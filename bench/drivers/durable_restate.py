@@ -56,7 +56,7 @@ class RestateSystem:
                 except httpx.HTTPError:
                     await asyncio.sleep(LOOK_SECONDS)
 
-    async def settle(self) -> None:
+    async def get_ready(self, work: Work) -> None:
         """It decides itself when to write what."""
 
     async def run(self, work: Work) -> None:

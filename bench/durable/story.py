@@ -61,8 +61,8 @@ class StepSystem(Protocol):
 
     async def install(self) -> None: ...
 
-    async def settle(self) -> None:
-        """The same start for all: tables analyzed, nothing left to write to disk."""
+    async def get_ready(self, work: Work) -> None:
+        """The same start for all: tables analyzed, nothing left to write to disk, and whatever runs the agents is up."""
 
     async def run(self, work: Work) -> None:
         """Submits the agents, at most so many at once, and returns when all have ended."""
@@ -76,9 +76,10 @@ class StepSystem(Protocol):
 async def measure(system: StepSystem, order: StepsOrder) -> None:
     await system.install()
     warm_up = Work("warm_up", WARM_UP_AGENTS, at_once=WARM_UP_AGENTS)
+    await system.get_ready(warm_up)
     await system.run(warm_up)
     for work in works(order):
-        await system.settle()
+        await system.get_ready(work)
         began = perf_counter()
         await system.run(work)
         tell(work.measure, work.all_steps / (perf_counter() - began))
