@@ -302,8 +302,8 @@ begin
         j.crash_count, j.retry_policy, j.timeout_seconds, j.error, j.checkpoint is not null as resumes, j.priority, j.position,
         j.created_at, c.run_id as claimed_as
     )
-    select id, run_id, job_type, queue, tenant_id, payload, attempt, retry_count, max_retries, crash_count, retry_policy,
-      timeout_seconds, coalesce(error ->> 'type' = 'WorkerLost', false), resumes, claimed_as
+    select id, run_id, job_type, queue::text, tenant_id, payload, attempt::int, retry_count, max_retries::int, crash_count::int,
+      retry_policy, timeout_seconds::double precision, coalesce(error ->> 'type' = 'WorkerLost', false), resumes, claimed_as
     from claimed
     order by priority desc, position, created_at, id;
   get diagnostics _claimed = row_count;

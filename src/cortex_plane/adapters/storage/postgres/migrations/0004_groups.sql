@@ -109,25 +109,17 @@ end $$;
 -- ---------------------------------------------------------------------------
 
 -- Whoever ends a member asks for a look at its group, unless somebody has asked already. What the group itself ends, it has seen.
--- Named so that it runs before the trigger that takes the locks of serial keys: all locks of a transaction in one order.
-create function cortex.job_left_group() returns trigger language plpgsql as $$
+-- The locks of serial keys that the ending takes, here and later, are taken together: all locks of a transaction in one order.
+create function cortex.members_ended(_ended uuid[], _tenants uuid[], _keys text[]) returns void language plpgsql as $$
 declare
-  _were_open uuid[];
-  _groups uuid[];
+  _groups uuid[] := cortex.not_yet_asked(array(
+    select distinct group_id from cortex.job where id = any (_ended) and group_id is not null and cause <> 'group'));
 begin
-  if not exists (select 1 from new_job where group_id is not null) then
-    return null;
-  end if;
-  _were_open := array(
-    select id from old_job where group_id is not null and status not in ('COMPLETED', 'FAILED', 'CANCELLED'));
-  _groups := cortex.not_yet_asked(array(
-    select distinct group_id from new_job
-    where id = any (_were_open) and status in ('COMPLETED', 'FAILED', 'CANCELLED') and cause <> 'group'));
   if cardinality(_groups) > 0 then
     perform cortex.lock_serial_keys(array_agg(tenant), array_agg(key)) from (
-      select tenant_id, group_id::text from new_job where group_id = any (_groups)
+      select tenant_id, group_id::text from cortex.job where id = any (_ended) and group_id = any (_groups)
       union all
-      select tenant_id, serial_key from new_job where serial_key is not null and status <> 'RUNNING') as k(tenant, key);
+      select * from unnest(_tenants, _keys)) as k(tenant, key);
     perform cortex.ask_to_advance(_groups);
   end if;
   insert into cortex.job_run
@@ -135,13 +127,10 @@ begin
      closed_by)
   select (note ->> 'skipped_as')::uuid, id, 0, tenant_id, queue, job_type, serial_key, template_id, payload, 'SKIPPED',
     updated_at, updated_at, coalesce(actor, cause)
-  from new_job
-  where cause = 'group' and status = 'CANCELLED' and attempt = 0 and id = any (_were_open) and note ? 'skipped_as';
-  return null;
+  from cortex.job
+  where id = any (_ended) and group_id is not null and cause = 'group' and status = 'CANCELLED' and attempt = 0
+    and note ? 'skipped_as';
 end $$;
-create trigger job_left_group after update on cortex.job
-  referencing old table as old_job new table as new_job
-  for each statement execute function cortex.job_left_group();
 
 -- Those of the groups for which no job is ready that will look at them after this transaction.
 -- Such a job is locked, so that it cannot be claimed before; one that cannot be locked is being claimed, and may look too early.

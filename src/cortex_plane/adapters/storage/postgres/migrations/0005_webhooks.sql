@@ -21,13 +21,7 @@ create index webhook_endpoint_enabled on cortex.webhook_endpoint (tenant_id) whe
 
 -- A job ends once, so its event has an id that can be told from the job's: the same for each endpoint and each attempt.
 -- Long outputs stay out of the message; who wants one asks for the job.
-create function cortex.tell_webhooks() returns trigger language plpgsql set enable_hashjoin = on as $$
-begin
-  if not exists (select 1 from cortex.webhook_endpoint where enabled)
-    or not exists (select 1 from new_job where finished_at is not null and queue <> 'cortex')
-  then
-    return null;
-  end if;
+create function cortex.tell_webhooks(_ended uuid[]) returns void language sql as $$
   insert into cortex.job (tenant_id, agent_id, job_type, queue, payload, max_retries, created_by, cause, actor)
   select n.tenant_id, a.id, a.job_type, 'cortex',
     jsonb_build_object(
@@ -49,19 +43,14 @@ begin
           'retry_of', n.retry_of,
           'retried_as', n.note ->> 'retry_as'))),
     coalesce((a.skill_config #>> '{retry,max_retries}')::int, 3), a.job_type, 'submit', a.job_type
-  from new_job n
-  join old_job o using (id)
+  from cortex.job n
   join cortex.webhook_endpoint e on e.tenant_id = n.tenant_id and e.enabled
   join cortex.agent a on a.job_type = 'cortex.webhook'
-  where n.finished_at is not null
-    and o.finished_at is null
+  where n.id = any (_ended)
     and n.queue <> 'cortex'
-    and e.events ?| array['*', 'job.*', 'job.' || lower(n.status::text)];
-  return null;
-end $$;
-create trigger job_updated_for_webhooks after update on cortex.job
-  referencing old table as old_job new table as new_job
-  for each statement execute function cortex.tell_webhooks();
+    and e.events ?| array['*', 'job.*', 'job.' || lower(n.status::text)]
+  order by n.id, e.id;
+$$;
 
 comment on table cortex.webhook_endpoint is 'Who is told, by a signed HTTP request, when a job ends.';
 comment on column cortex.webhook_endpoint.id is 'UUIDv7.';

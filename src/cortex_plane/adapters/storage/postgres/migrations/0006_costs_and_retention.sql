@@ -52,45 +52,28 @@ begin
   end loop;
 end $$;
 
--- Growth is what is new less what was old, by job: one sort, and no join whose plan could go wrong.
--- Triggers fire in the order of their names, and this one comes before job_updated on purpose: that takes the locks of serial
--- keys, and whoever changes a control or reserves a queue takes the lock 0 of steering before those.
-create function cortex.job_cost_grew() returns trigger language plpgsql as $$
+-- Adds up what jobs have cost since the last look.
+create function cortex.count_costs(_of_tenants uuid[], _of_job_types text[], _cents bigint[]) returns void language plpgsql as $$
 declare
   _job_types text[];
   _tenants text[];
 begin
-  if not exists (select 1 from new_job where cost_cents > 0) then
-    return null;
-  end if;
   with grown as (
     insert into cortex.cost_total as t (tenant_id, job_type, cents)
-    select tenant_id, job_type, sum(cents)::bigint from (
-      select tenant_id, job_type, sum(cents) as cents from (
-        select id, tenant_id, job_type, cost_cents as cents from new_job where cost_cents > 0
-        union all
-        select id, tenant_id, job_type, -cost_cents from old_job where cost_cents > 0) both_sides
-      group by id, tenant_id, job_type
-      having sum(cents) > 0) each_job
+    select tenant_id, job_type, sum(cents)::bigint
+    from unnest(_of_tenants, _of_job_types, _cents) as u(tenant_id, job_type, cents)
     group by tenant_id, job_type
     order by tenant_id, job_type
     on conflict (tenant_id, job_type) do update set cents = t.cents + excluded.cents
     returning tenant_id, job_type
   )
   select array_agg(distinct job_type), array_agg(distinct tenant_id::text) into _job_types, _tenants from grown;
-  if _job_types is null then
-    return null;
-  end if;
   -- Shared: a budget that is being set sees this cost, or this cost sees the budget.
   perform pg_advisory_xact_lock_shared(1129270868, 0);
   if exists (select 1 from cortex.control where on_exhausted = 'pause' and not paused) then
     perform cortex.pause_spent_budgets(_job_types, _tenants);
   end if;
-  return null;
 end $$;
-create trigger job_cost_grew after update on cortex.job
-  referencing old table as old_job new table as new_job
-  for each statement execute function cortex.job_cost_grew();
 
 create table cortex.retention_rule (
   id uuid primary key,

@@ -154,44 +154,37 @@ create index job_of_request on cortex.job (request_id) where request_id is not n
 
 -- What attempts have used since the last look, and how what was asked for has ended. A cost and tokens are counted once,
 -- because the writes that bring them are.
-create function cortex.job_used() returns trigger language plpgsql
-  set enable_seqscan = on set enable_hashjoin = on
-as $$
+create function cortex.job_used() returns trigger language plpgsql set enable_seqscan = off as $$
 begin
-  if not exists (select 1 from new_job where request_id is not null) then
-    return null;
-  end if;
   insert into cortex.charge_receipt as c
     (run_id, attempt, unit, quantity, request_id, billing_account_id, grant_id, virtual_key_id)
-  select n.id, n.attempt, used.unit, used.quantity, r.id, r.billing_account_id, r.grant_id, r.virtual_key_id
-  from new_job n
-  join old_job o using (id)
-  join cortex.execution_request r on r.id = n.request_id
-  cross join lateral (values
-    ('cents', n.cost_cents - o.cost_cents),
+  select new.id, new.attempt, used.unit, used.quantity, r.id, r.billing_account_id, r.grant_id, r.virtual_key_id
+  from cortex.execution_request r
+  cross join (values
+    ('cents', new.cost_cents - old.cost_cents),
     ('prompt_tokens',
-      coalesce((n.checkpoint #>> '{memory_context,token_usage,prompt_tokens}')::bigint, 0)
-      - coalesce((o.checkpoint #>> '{memory_context,token_usage,prompt_tokens}')::bigint, 0)),
+      coalesce((new.checkpoint #>> '{memory_context,token_usage,prompt_tokens}')::bigint, 0)
+      - coalesce((old.checkpoint #>> '{memory_context,token_usage,prompt_tokens}')::bigint, 0)),
     ('completion_tokens',
-      coalesce((n.checkpoint #>> '{memory_context,token_usage,completion_tokens}')::bigint, 0)
-      - coalesce((o.checkpoint #>> '{memory_context,token_usage,completion_tokens}')::bigint, 0))) as used (unit, quantity)
-  where used.quantity > 0
-  order by n.id, used.unit
+      coalesce((new.checkpoint #>> '{memory_context,token_usage,completion_tokens}')::bigint, 0)
+      - coalesce((old.checkpoint #>> '{memory_context,token_usage,completion_tokens}')::bigint, 0))) as used (unit, quantity)
+  where r.id = new.request_id and used.quantity > 0
+  order by used.unit
   on conflict (run_id, attempt, unit) do update
   set quantity = c.quantity + excluded.quantity, updated_at = cortex.now();
 
-  update cortex.execution_request r
-  set outcome = n.status, outcome_message = n.error_message, finished_at = n.finished_at
-  from new_job n join old_job o using (id)
-  where r.id = n.request_id
-    and n.finished_at is not null
-    and o.finished_at is null
-    and (n.status <> 'FAILED' or n.revision = o.revision or n.note ->> 'retry_as' is null);
+  if new.finished_at is not null and old.finished_at is null
+    and (new.status <> 'FAILED' or new.revision = old.revision or new.note ->> 'retry_as' is null)
+  then
+    update cortex.execution_request
+    set outcome = new.status, outcome_message = new.error_message, finished_at = new.finished_at
+    where id = new.request_id;
+  end if;
   return null;
 end $$;
 create trigger job_used after update on cortex.job
-  referencing old table as old_job new table as new_job
-  for each statement execute function cortex.job_used();
+  for each row when (new.request_id is not null)
+  execute function cortex.job_used();
 
 comment on column cortex.job.request_id is 'The request under a grant that it was started for.';
 comment on column cortex.job.trace_id is 'The W3C trace that it belongs to.';
