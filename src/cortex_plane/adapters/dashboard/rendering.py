@@ -81,7 +81,8 @@ async def _shell(request: Request, caller: Caller) -> Shell:
     store = await plane.store
     everywhere = bool(caller.everywhere)
     session = session_token(request)
-    waiting = await store.approvals.list(tenant_id=caller.tenant_id, limit=MOST_COUNTED)
+    whose = None if caller.may(Role.VIEWER) else caller.user_id
+    waiting = await store.approvals.list(waiting_for=whose, tenant_id=caller.tenant_id, limit=MOST_COUNTED)
     return Shell(
         here=request.url.path,
         caller=caller,
