@@ -85,8 +85,8 @@ async def site(plane: TestPlane) -> AsyncIterator[Site]:
         return version
 
     @plane.agent("ask")
-    async def ask(ctx: Context, who: str) -> None:
-        await ctx.approval("Deploy 1", approvers=who)
+    async def ask(ctx: Context, who: str, api_key: str = "") -> None:
+        await ctx.approval("Deploy 1", approvers=who, details={"api_key": api_key})
 
     async with AsyncExitStack() as stack:
         yield Site(plane, dashboard_of(plane), stack)

@@ -8,10 +8,12 @@ import pytest
 
 from cortex_plane.adapters.dashboard.routes import approvals as routes_of_approvals
 from cortex_plane.adapters.system import new_id
+from cortex_plane.core.approvals import Notification
 from cortex_plane.core.controls import Scope
 from cortex_plane.core.jobs import WorkerId
 from cortex_plane.core.states import JobStatus
 from cortex_plane.core.workers import NewWorker
+from cortex_plane.operations.find_user import find_user
 from cortex_plane.operations.look_at_load import look_into_queue
 from tests.dashboard.conftest import Browser, Site
 
@@ -183,6 +185,25 @@ async def test_an_admin_decides_what_is_put_to_nobody_by_name(site: Site) -> Non
 
     assert f"/approvals/requests/{request.id}/decide" in inbox.text
     assert said == "You have approved it."
+
+
+async def test_whoever_decides_is_shown_the_whole_of_it_and_who_was_told(site: Site, admin: Browser) -> None:
+    looking = await site.browser("viewer", name="bob")
+    await site.submit("ask", who="ada", api_key="hush-hush")
+    await site.plane.work()
+    store = await site.plane.store
+    [request] = await store.approvals.list()
+    ada = await find_user(store, "ada")
+    await store.approvals.record_notification(request.id, Notification(ada.id, "slack", "U1", None, error="it hangs"))
+    pages = ("/approvals", f"/approvals/requests/{request.id}")
+
+    shown = [(await admin.get(page)).text for page in pages]
+    others = [(await looking.get(page)).text for page in pages]
+
+    assert ["hush-hush" in page for page in shown] == [True, True]
+    assert ["hush-hush" in page for page in others] == [False, False]
+    assert "ada by slack" in shown[1]
+    assert "it hangs" in shown[1]
 
 
 async def test_what_others_are_asked_by_name_is_not_there_for_an_approver(site: Site) -> None:

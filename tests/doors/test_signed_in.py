@@ -9,6 +9,7 @@ from httpx import AsyncClient
 
 from cortex_plane import JobStatus
 from cortex_plane.adapters.system import new_id
+from cortex_plane.core.approvals import Notification
 from cortex_plane.operations.add_tenant import add_tenant
 from tests.doors.house import House, Person
 
@@ -80,6 +81,21 @@ async def test_a_request_is_shown_without_addresses_and_without_anything_secret(
     assert (shown.json()["state"], shown.json()["details"]) == ("open", {"image": "app:1.4.0", "replicas": 3})
     for secret in (token.hash, token.plaintext, alice.chats["telegram"], "notifications", "token"):
         assert secret not in shown.text
+
+
+async def test_whoever_sees_a_request_sees_who_was_told_and_what_failed_without_addresses(house: House, alice: Person) -> None:
+    _, request = await house.asked(alice)
+    sent = Notification(alice.user.id, "telegram", alice.chats["telegram"], "7", where={"chat_id": 1})
+    await house.store.approvals.record_notification(request.id, sent)
+
+    told = await house.client.get(f"{V1}/approvals/{request.id}/notifications", headers=by(alice))
+
+    found = {one["channel"]: one for one in told.json()}
+    assert (found["telegram"]["to"], found["telegram"]["message_id"], found["telegram"]["error"]) == ("Alice", "7", None)
+    assert found["telegram"]["sent_at"] is not None
+    assert (found["discord"]["to"], found["discord"]["sent_at"]) == ("Alice", None)
+    assert "CORTEX_DISCORD_BOT_TOKEN" in found["discord"]["error"]
+    assert not any(address in told.text for address in alice.chats.values())
 
 
 async def test_what_one_may_not_see_is_not_there(house: House, alice: Person, bob: Person) -> None:

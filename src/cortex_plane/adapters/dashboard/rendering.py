@@ -120,7 +120,11 @@ def between(start: datetime | None, end: datetime | None) -> str:
 
 
 def document(value: Any) -> str:
-    return json.dumps(redacted(value), indent=2, ensure_ascii=False, default=str)
+    return indented(redacted(value))
+
+
+def indented(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def money(cents: int) -> str:
@@ -154,6 +158,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "seconds": seconds,
         "document": document,
+        "indented": indented,
         "in_words": in_words,
         "money": money,
         "kind": kind_of_status,

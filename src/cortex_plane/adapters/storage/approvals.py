@@ -220,16 +220,19 @@ def _escalate(request_id: ApprovalId) -> Script[bool]:
 def _record_notification(request_id: ApprovalId, sent: Notification) -> Script[bool]:
     yield from ask("approvals/lock", id=request_id)
     for row in (yield from ask("approvals/notifications", id=request_id)):
-        same = (sent.user_account_id, sent.channel_type, sent.channel_user_id, sent.message_id)
-        kept = [
-            one
-            for one in loads(row["notification_channels"])
-            if (one["user_account_id"], one["channel_type"], one["channel_user_id"], one["message_id"]) != same
-        ]
+        kept = [one for one in loads(row["notification_channels"]) if not _is_replaced(one, sent)]
         kept.append(approval_rows.stored_notification(sent, row["at"]))
         yield from ask("approvals/put_notifications", id=request_id, channels=dumps(kept))
         return bool(row["is_open"])
     return False
+
+
+def _is_replaced(kept: dict[str, Any], by: Notification) -> bool:
+    """The same message, or a failure of that address: what came of the next try takes its place."""
+    address = (kept["user_account_id"], kept["channel_type"], kept["channel_user_id"])
+    if address != (by.user_account_id, by.channel_type, by.channel_user_id):
+        return False
+    return "error" in kept or (by.error is None and kept["message_id"] == by.message_id)
 
 
 def _record(entry: AuditEntry) -> Script[None]:

@@ -66,7 +66,8 @@ async def one(request: Request, caller: Anyone, plane: ThePlane, approval_id: Id
     store = await plane.store
     found = await see_approval(store, caller, approval_id, only_here=only_here(request))
     votes, is_mine = await store.approvals.votes(found.id), await _is_mine(plane, caller, found)
-    return await page(request, caller, "approval.html", one=found, votes=votes, is_mine=is_mine)
+    told_to = await plane.approvals.notifications(found)
+    return await page(request, caller, "approval.html", one=found, votes=votes, is_mine=is_mine, told_to=told_to)
 
 
 @router.post("/approvals/requests/decide")

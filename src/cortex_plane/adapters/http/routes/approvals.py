@@ -20,7 +20,7 @@ from cortex_plane.core.approvals import ApprovalId, ApprovalRequest, Verdict, Vo
 from cortex_plane.core.decisions import Answer, Decided, Recorded
 from cortex_plane.core.errors import CortexError, Unavailable
 from cortex_plane.core.jobs import JobId
-from cortex_plane.core.shown_approvals import ShownApproval, shown
+from cortex_plane.core.shown_approvals import ShownApproval, ShownNotification, shown
 from cortex_plane.operations.decide_approval import decide_approval
 from cortex_plane.operations.list_approvals import list_approvals
 from cortex_plane.operations.remind_approval import remind_approval
@@ -104,6 +104,12 @@ async def list_votes(request: Request, caller: Anyone, plane: ThePlane, approval
 async def list_approvers(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[str]:
     """What others are shown of those who are asked by name; members of groups are not."""
     return list(await plane.approvals.asked(await _seen(request, caller, plane, approval_id)))
+
+
+@router.get("/{approval_id}/notifications")
+async def list_notifications(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[ShownNotification]:
+    """Who was told, on which channel, and what has failed so far; addresses are not."""
+    return list(await plane.approvals.notifications(await _seen(request, caller, plane, approval_id)))
 
 
 @router.post("/{approval_id}/approve", response_model=DecisionMade, responses=RESPONSES)
