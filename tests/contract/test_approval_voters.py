@@ -87,17 +87,19 @@ async def test_a_disabled_account_may_do_nothing(desk: Desk) -> None:
     assert allowed(await desk.decide(request, ann))
 
 
-@pytest.mark.parametrize("by", ["name", "session"])
+@pytest.mark.parametrize("by", ["ann", "user:ann", "cli:ann", None])
 @pytest.mark.parametrize("named", [True, False])
-async def test_nobody_approves_their_own_where_that_is_asked_for(desk: Desk, by: str, named: bool) -> None:
+async def test_nobody_approves_their_own_where_that_is_asked_for(desk: Desk, by: str | None, named: bool) -> None:
+    await desk.with_notifier()
     ann, ben = await desk.user("ann", "approver"), await desk.user("ben", "approver")
-    job: dict[str, Any] = {"created_by": "ann"} if by == "name" else {"session_id": await session_of(desk, ann)}
+    job: dict[str, Any] = {"created_by": by} if by else {"session_id": await session_of(desk, ann)}
     request = await desk.asked(*((ann, ben) if named else ()), job=job, no_self_approval=True)
 
     assert not allowed(await desk.decide(request, ann))
     assert not allowed(await desk.decide(request, ann, "denied"))
     assert await desk.approvals.list(waiting_for=ann.id) == []
     assert [one.id for one in await desk.approvals.list(waiting_for=ben.id)] == [request.id]
+    assert await desk.told(request) == [("ask", ben.id)]
     assert allowed(await desk.decide(request, ben))
 
 
