@@ -9,7 +9,7 @@ import pytest
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.approvals import Approvers
 from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.decisions import Answer, Decided, NotAllowed
+from cortex_plane.core.decisions import Answer, Decided, NotAllowed, Recorded
 from cortex_plane.core.people import Session, SessionId, User
 from tests.contract.approval_scene import Desk
 from tests.contract.support import Raw, Scene
@@ -75,6 +75,15 @@ async def test_the_user_of_the_session_is_asked_where_nobody_is_named(desk: Desk
     assert (await desk.stored(request)).approvers == Approvers((ann.id,))
     assert not allowed(await desk.decide(request, boss))
     assert allowed(await desk.decide(request, ann))
+
+
+async def test_a_quorum_of_more_than_the_user_of_the_session_is_left_to_the_approvers_of_the_tenant(desk: Desk) -> None:
+    ann, boss, chief = await desk.user("ann"), await desk.user("boss", "approver"), await desk.user("chief", "approver")
+    request = await desk.asked(job={"session_id": await session_of(desk, ann)}, quorum=2)
+
+    assert not allowed(await desk.decide(request, ann))
+    assert await desk.decide(request, boss) == Recorded(1, 2)
+    assert isinstance(await desk.decide(request, chief), Decided)
 
 
 async def test_a_disabled_account_may_do_nothing(desk: Desk) -> None:

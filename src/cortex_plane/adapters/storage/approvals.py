@@ -182,8 +182,8 @@ def _open(transition: Transition, request: NewApproval, actor: str) -> Script[bo
 
 
 def _approvers_by_session(request: NewApproval, job: Row) -> Script[Approvers]:
-    """The user of the session that the job came out of, unless they must not decide about their own."""
-    if job["session_id"] is None or request.no_self_approval:
+    """The user of the session that the job came out of, unless they must not decide about their own, or not alone."""
+    if job["session_id"] is None or request.no_self_approval or request.quorum > 1:
         return Approvers()
     found = yield from ask("people/get_session", id=str(job["session_id"]))
     return Approvers(tuple(UserId(str(row["user_account_id"])) for row in found))
