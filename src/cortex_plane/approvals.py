@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cortex_plane.core.approvals import ApprovalId, ApprovalRequest, Verdict, Vote
 from cortex_plane.core.decisions import Answer
 from cortex_plane.core.jobs import JobId
+from cortex_plane.core.shown_approvals import ShownNotification
 from cortex_plane.operations.decide_approval import decide_approval, decide_approvals
 from cortex_plane.operations.find_approval import find_approval, find_approval_id
 from cortex_plane.operations.find_job import find_job_id
@@ -63,6 +64,20 @@ class Approvals:
         people = (await self._plane.store).people
         found = [await people.get_user(user_id) for user_id in request.approvers.users]
         return [user.label for user in found if user is not None]
+
+    async def notifications(self, request: ApprovalRequest) -> Sequence[ShownNotification]:
+        """Who was told, on which channel, and what has failed so far."""
+        people = (await self._plane.store).people
+        return [
+            ShownNotification(
+                "" if (user := await people.get_user(one.user_account_id)) is None else user.label,
+                one.channel_type,
+                one.notification_sent_at,
+                one.message_id,
+                one.error,
+            )
+            for one in request.notifications
+        ]
 
     async def approve(
         self, id_or_prefix: str, *, by: str, reason: str | None = None, details: Any = None, door: str = DOOR

@@ -13,6 +13,7 @@ from cortex_plane.core.jobs import DEFAULT_TENANT
 from cortex_plane.operations.add_grant import GrantWish, add_grant
 from cortex_plane.operations.execution.look_at_run import receipts_of_run
 from cortex_plane.operations.find_grant import find_grant
+from cortex_plane.operations.find_user import find_user
 from cortex_plane.operations.names import checked_readable_name
 from cortex_plane.operations.revoke_grant import Revoked, revoke_grant
 
@@ -34,13 +35,15 @@ class Grants:
         billing_account: str = DEFAULT_ACCOUNT,
         expires_at: datetime | None = None,
         max_uses: int | None = None,
-        user_account_id: str | None = None,
+        user: str | None = None,
         created_by: str | None = None,
         held: Sequence[str] | None = None,
     ) -> Grant:
-        """`held` are the scopes of whoever asks: nobody grants more than they hold. None is an operator, who holds all."""
+        """`user` is the name of somebody who may start runs under it. `held` are the scopes of whoever asks: nobody grants
+        more than they hold. None is an operator, who holds all."""
         opened, plane = await self._plane._open_here(), self._plane
-        wish = GrantWish(scopes, tenant, billing_account, expires_at, max_uses, user_account_id, created_by, held)
+        user_id = None if user is None else (await find_user(opened.store, user)).id
+        wish = GrantWish(scopes, tenant, billing_account, expires_at, max_uses, user_id, created_by, held)
         return await add_grant(opened.store, opened.directory, plane.clock, plane._ids, wish)
 
     async def get(self, id_or_prefix: str) -> Grant:

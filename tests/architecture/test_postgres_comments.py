@@ -15,6 +15,13 @@ where c.relnamespace = 'cortex'::regnamespace and c.relkind = 'r'
   and (col_description(c.oid, a.attnum) is null or obj_description(c.oid, 'pg_class') is null)
 """
 
+COLUMNS = """
+select table_name, column_name
+from information_schema.columns
+join information_schema.tables using (table_schema, table_name)
+where table_schema = 'cortex' and table_type = 'BASE TABLE'
+"""
+
 
 async def test_every_table_and_column_has_a_comment(postgres_url: str) -> None:
     connection = await asyncpg.connect(postgres_url)
@@ -33,7 +40,7 @@ async def test_both_stores_have_the_same_tables_and_columns(postgres_url: str, t
     from cortex_plane.adapters.storage.sqlite.schema import FOLDER
 
     connection = await asyncpg.connect(postgres_url)
-    rows = await connection.fetch("select table_name, column_name from information_schema.columns where table_schema = 'cortex'")
+    rows = await connection.fetch(COLUMNS)
     await connection.close()
     postgres = {(row[0], row[1]) for row in rows}
 

@@ -56,6 +56,7 @@ def test_what_waits_is_listed_shown_and_approved(cortex: Cortex, waiting: Waitin
     approved = cortex("approvals", "approve", request_id, "--as", "ada", "--reason", "fine")
     document = json.loads(cortex("approvals", "show", request_id, "--json").out)
     after, votes = document["approval"], document["votes"]
+    told = document["notifications"]
 
     assert request_id in listed.out
     assert "Deploy 1.4.0" in listed.out
@@ -66,6 +67,7 @@ def test_what_waits_is_listed_shown_and_approved(cortex: Cortex, waiting: Waitin
     assert (approved.code, approved.out) == (0, f"{request_id}  You have approved it.\n")
     assert (after["state"], after["decided_by"], after["reason"]) == ("approved", "Ada", "fine")
     assert votes[0]["door"] == "cli"
+    assert told == []
 
 
 @pytest.mark.usefixtures("people")

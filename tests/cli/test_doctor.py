@@ -77,7 +77,7 @@ Database
   place  ✓ PostgreSQL, 127.0.0.1:<port>/<name>
   server  PostgreSQL <version>
   wake-ups  ✓ notifications arrive
-  schema  ✓ version 14, up to date
+  schema  ✓ version 15, up to date
 
 Work
   workers  none is running
@@ -239,6 +239,6 @@ def test_an_outdated_schema_cannot_be_used_on_postgres(cortex: Cortex, postgres_
     assert (
         "Problem 1: The schema is older than this program: 0002 steering, 0003 audit, 0004 groups, 0005 webhooks, "
         "0006 costs_and_retention, 0007 durable, 0008 people, 0009 approvals, 0010 access, 0011 schedules, 0012 graphs, "
-        "0013 pages_of_grants, 0014 draining missing.\n           → cortex db upgrade\n" in result.out
+        "0013 pages_of_grants, 0014 draining, 0015 submitters missing.\n           → cortex db upgrade\n" in result.out
     )
     assert cortex("jobs", "list", "--database-url", postgres_url).code == 5

@@ -38,6 +38,8 @@ def test_a_schedule_is_added_listed_shown_and_removed(cortex: Cortex, url: str) 
     document = json.loads(shown.out)
     assert (document["name"], document["terms"]["input"], document["slots"]) == ("nightly", {"name": "Ada"}, [])
     assert (document["created_by"], document["description"]) == ("cli:ada", "Every day at 03:00, UTC")
+    assert document["daylight_saving_rule"] == "fixed"
+    assert "fixed: Runs once on every day" in cortex("schedules", "show", "nightly", "--database-url", url).out
 
     removed = cortex("schedules", "remove", "nightly", "--database-url", url)
     assert removed.out.startswith("Removed nightly\nIts grant is still good.")
@@ -110,6 +112,19 @@ def test_a_grant_is_added_shown_and_revoked(cortex: Cortex, url: str) -> None:
     assert (again.code, "already revoked by cli:ada" in again.err) == (4, True)
     wrong = cortex("grants", "add", "run everything", "--database-url", url)
     assert (wrong.code, "is not a scope. Write" in wrong.err) == (2, True)
+
+
+def test_a_grant_may_be_somebodys(cortex: Cortex, url: str) -> None:
+    cortex("users", "add", "bob", "--no-password", "--database-url", url)
+
+    added = cortex("grants", "add", "agent:run:greet", "--user", "bob", "--json", "--database-url", url)
+    nobody = cortex("grants", "add", "agent:run:greet", "--user", "eve", "--database-url", url)
+
+    grant = json.loads(added.out)
+    assert grant["user_account_id"] in cortex("users", "show", "bob", "--json", "--database-url", url).out
+    assert grant["user_account_id"] in cortex("grants", "show", grant["id"], "--database-url", url).out
+    assert (nobody.code, 'There is no user "eve"' in nobody.err) == (3, True)
+    assert len(json.loads(cortex("grants", "list", "--json", "--database-url", url).out)["grants"]) == 1
 
 
 def test_accounts_are_listed_with_what_was_used(cortex: Cortex, url: str) -> None:

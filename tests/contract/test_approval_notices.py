@@ -211,6 +211,28 @@ async def test_a_message_that_was_sent_is_kept_once(scene: Scene, desk: Desk, pe
     assert {one.notification_sent_at for one in kept} == {scene.now}
 
 
+async def test_a_failure_is_kept_until_the_next_try_and_messages_that_were_sent_stay(
+    scene: Scene, desk: Desk, people: tuple[User, User, User]
+) -> None:
+    ann, ben, _ = people
+    request = await desk.asked(ann, ben)
+
+    async def recorded(message_id: str | None, error: str | None = None, user: User = ann) -> list[tuple[str | None, str | None]]:
+        await desk.approvals.record_notification(
+            request.id, Notification(user.id, "telegram", user.name, message_id, error=error)
+        )
+        kept = (await desk.stored(request)).notifications
+        assert all((one.notification_sent_at is None) == (one.error is not None) for one in kept)
+        return [(one.message_id, one.error) for one in kept if one.user_account_id == ann.id]
+
+    assert await recorded(None, "it hangs") == [(None, "it hangs")]
+    assert await recorded(None, "it is busy") == [(None, "it is busy")]
+    assert await recorded("9", user=ben) == [(None, "it is busy")]
+    assert await recorded("7") == [("7", None)]
+    assert await recorded(None, "it hangs again") == [("7", None), (None, "it hangs again")]
+    assert await recorded("8") == [("7", None), ("8", None)]
+
+
 async def test_a_message_that_was_sent_too_late_is_to_be_edited_at_once(desk: Desk, people: tuple[User, User, User]) -> None:
     ann, *_ = people
     request = await desk.asked(ann)

@@ -9,7 +9,7 @@ import pytest
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.approvals import Approvers
 from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.decisions import Answer, Decided, NotAllowed
+from cortex_plane.core.decisions import Answer, Decided, NotAllowed, Recorded
 from cortex_plane.core.people import Session, SessionId, User
 from tests.contract.approval_scene import Desk
 from tests.contract.support import Raw, Scene
@@ -77,6 +77,15 @@ async def test_the_user_of_the_session_is_asked_where_nobody_is_named(desk: Desk
     assert allowed(await desk.decide(request, ann))
 
 
+async def test_a_quorum_of_more_than_the_user_of_the_session_is_left_to_the_approvers_of_the_tenant(desk: Desk) -> None:
+    ann, boss, chief = await desk.user("ann"), await desk.user("boss", "approver"), await desk.user("chief", "approver")
+    request = await desk.asked(job={"session_id": await session_of(desk, ann)}, quorum=2)
+
+    assert not allowed(await desk.decide(request, ann))
+    assert await desk.decide(request, boss) == Recorded(1, 2)
+    assert isinstance(await desk.decide(request, chief), Decided)
+
+
 async def test_a_disabled_account_may_do_nothing(desk: Desk) -> None:
     ann = await desk.user("ann", "admin")
     request = await desk.asked(ann)
@@ -87,17 +96,19 @@ async def test_a_disabled_account_may_do_nothing(desk: Desk) -> None:
     assert allowed(await desk.decide(request, ann))
 
 
-@pytest.mark.parametrize("by", ["name", "session"])
+@pytest.mark.parametrize("by", ["ann", "user:ann", "cli:ann", None])
 @pytest.mark.parametrize("named", [True, False])
-async def test_nobody_approves_their_own_where_that_is_asked_for(desk: Desk, by: str, named: bool) -> None:
+async def test_nobody_approves_their_own_where_that_is_asked_for(desk: Desk, by: str | None, named: bool) -> None:
+    await desk.with_notifier()
     ann, ben = await desk.user("ann", "approver"), await desk.user("ben", "approver")
-    job: dict[str, Any] = {"created_by": "ann"} if by == "name" else {"session_id": await session_of(desk, ann)}
+    job: dict[str, Any] = {"created_by": by} if by else {"session_id": await session_of(desk, ann)}
     request = await desk.asked(*((ann, ben) if named else ()), job=job, no_self_approval=True)
 
     assert not allowed(await desk.decide(request, ann))
     assert not allowed(await desk.decide(request, ann, "denied"))
     assert await desk.approvals.list(waiting_for=ann.id) == []
     assert [one.id for one in await desk.approvals.list(waiting_for=ben.id)] == [request.id]
+    assert await desk.told(request) == [("ask", ben.id)]
     assert allowed(await desk.decide(request, ben))
 
 

@@ -191,6 +191,31 @@ async def test_revoking_a_grant_stops_all_that_goes_on_under_it(plane: TestPlane
         await plane.schedules.resume("hourly")
 
 
+async def test_revoking_a_grant_stops_what_its_runs_have_called(plane: TestPlane) -> None:
+    @plane.agent("sleeper")
+    async def sleeper(ctx: Context) -> None:
+        await ctx.sleep(1000)
+
+    @plane.agent("caller")
+    async def caller(ctx: Context) -> None:
+        await ctx.call("sleeper")
+
+    @plane.agent("report")
+    async def report(ctx: Context) -> None:
+        await ctx.call("caller")
+
+    schedule = await plane.schedules.add("hourly", "agent:report", "0 * * * *")
+    elsewhere = await plane.submit("sleeper")
+    await plane.clock.advance(HOUR)
+    await settle(plane)
+
+    await plane.grants.revoke(schedule.grant_id)
+
+    ended = {job.job_type: job.status for job in await plane.list() if job.id != elsewhere.id and job.job_type != "cortex.slot"}
+    assert ended == dict.fromkeys(("report", "caller", "sleeper"), JobStatus.CANCELLED)
+    assert (await plane.get(elsewhere.id)).status is JobStatus.RETRY
+
+
 # -- changes -------------------------------------------------------------------------------------
 
 

@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cortex_plane.adapters.system import new_id
+from cortex_plane.core.retry import RetryPolicy
 from cortex_plane.core.schedules import MissedRule
 from cortex_plane.core.states import JobStatus
 from cortex_plane.operations.directory import Directory
 from cortex_plane.operations.slot_jobs import slot_jobs
+from cortex_plane.runtime.context import Context
 from cortex_plane.testing import TestPlane
 from tests.contract.schedule_scene import (
     NotedExecution,
@@ -133,3 +135,26 @@ async def test_a_slot_that_is_replaced_while_it_starts_leaves_nothing_behind(pla
 
     assert ended == "ended meanwhile"
     assert [call[0] for call in service.calls] == ["start", "stop"]
+
+
+async def test_a_run_that_is_retried_as_another_job_is_one_run_and_each_try_is_charged_to_it(plane: TestPlane) -> None:
+    tries: list[str] = []
+
+    @plane.agent("flaky", retry=RetryPolicy(mode="chain", max_retries=3))
+    async def flaky(ctx: Context) -> None:
+        ctx.usage(cents=3)
+        tries.append(ctx.job_id)
+        if len(tries) < 3:
+            raise ValueError("not yet")
+
+    await plane.schedules.add("hourly", "agent:flaky", "0 * * * *")
+    await plane.clock.advance(hours=1)
+    for _ in range(10):
+        await settle(plane)
+        await plane.clock.advance(seconds=10)
+
+    [slot] = await slots(plane, "hourly")
+    [total] = await plane.billing.totals()
+    assert (slot.status, slot.run_id, len(set(tries))) == ("success", tries[0], 3)
+    assert [one.quantity for one in await plane.billing.receipts(tries[0])] == [3, 3, 3]
+    assert (total.quantity, total.runs) == (9, 1)

@@ -84,6 +84,10 @@ async def site(plane: TestPlane) -> AsyncIterator[Site]:
         await ctx.approval(f"Deploy {version}", details={"image": built["image"]}, editable=["image"])
         return version
 
+    @plane.agent("ask")
+    async def ask(ctx: Context, who: str, api_key: str = "") -> None:
+        await ctx.approval("Deploy 1", approvers=who, details={"api_key": api_key})
+
     async with AsyncExitStack() as stack:
         yield Site(plane, dashboard_of(plane), stack)
 

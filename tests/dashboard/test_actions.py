@@ -6,11 +6,14 @@ import re
 
 import pytest
 
+from cortex_plane.adapters.dashboard.routes import approvals as routes_of_approvals
 from cortex_plane.adapters.system import new_id
+from cortex_plane.core.approvals import Notification
 from cortex_plane.core.controls import Scope
 from cortex_plane.core.jobs import WorkerId
 from cortex_plane.core.states import JobStatus
 from cortex_plane.core.workers import NewWorker
+from cortex_plane.operations.find_user import find_user
 from cortex_plane.operations.look_at_load import look_into_queue
 from tests.dashboard.conftest import Browser, Site
 
@@ -142,6 +145,109 @@ async def test_many_approvals_are_decided_at_once(site: Site, admin: Browser) ->
 
     assert said == "Decided 2."
     assert {(await site.plane.get(job)).status for job in jobs} == {JobStatus.FAILED}
+
+
+async def test_one_that_is_not_there_does_not_keep_the_others_from_being_decided(site: Site, admin: Browser) -> None:
+    job_id = await site.submit("release")
+    await site.plane.work()
+    [request] = await (await site.plane.store).approvals.list()
+
+    said = await admin.note(await admin.post("/approvals/requests/decide", decision="denied", ids=[new_id(), request.id]))
+
+    assert said.startswith("Decided 1. 1 could not be: There is no approval ")
+    assert (await site.plane.get(job_id)).status is JobStatus.FAILED
+
+
+async def test_whoever_is_asked_by_name_decides_without_a_role(site: Site) -> None:
+    named = await site.browser(name="bob")
+    job_id = await site.submit("ask", who="bob")
+    await site.plane.work()
+    [request] = await (await site.plane.store).approvals.list()
+
+    home, inbox = await named.get("/"), await named.get("/approvals")
+    said = await named.note(await named.post(f"/approvals/requests/{request.id}/decide", decision="approved"))
+
+    assert home.headers["location"] == "/approvals"
+    assert f"/approvals/requests/{request.id}/decide" in inbox.text
+    assert said == "You have approved it."
+    await site.plane.work()
+    assert (await site.plane.get(job_id)).status is JobStatus.COMPLETED
+
+
+async def test_an_admin_decides_what_is_put_to_nobody_by_name(site: Site) -> None:
+    admin = await site.browser("admin")
+    await site.submit("release")
+    await site.plane.work()
+    [request] = await (await site.plane.store).approvals.list()
+
+    inbox = await admin.get("/approvals")
+    said = await admin.note(await admin.post(f"/approvals/requests/{request.id}/decide", decision="approved"))
+
+    assert f"/approvals/requests/{request.id}/decide" in inbox.text
+    assert said == "You have approved it."
+
+
+async def test_whoever_decides_is_shown_the_whole_of_it_and_who_was_told(site: Site, admin: Browser) -> None:
+    looking = await site.browser("viewer", name="bob")
+    await site.submit("ask", who="ada", api_key="hush-hush")
+    await site.plane.work()
+    store = await site.plane.store
+    [request] = await store.approvals.list()
+    ada = await find_user(store, "ada")
+    await store.approvals.record_notification(request.id, Notification(ada.id, "slack", "U1", None, error="it hangs"))
+    pages = ("/approvals", f"/approvals/requests/{request.id}")
+
+    shown = [(await admin.get(page)).text for page in pages]
+    others = [(await looking.get(page)).text for page in pages]
+
+    assert ["hush-hush" in page for page in shown] == [True, True]
+    assert ["hush-hush" in page for page in others] == [False, False]
+    assert "ada by slack" in shown[1]
+    assert "it hangs" in shown[1]
+
+
+async def test_what_others_are_asked_by_name_is_not_there_for_an_approver(site: Site) -> None:
+    await site.browser(name="bob")
+    approver = await site.browser("approver", tenant="default")
+    await site.submit("ask", who="bob")
+    await site.plane.work()
+    [request] = await (await site.plane.store).approvals.list()
+    page = f"/approvals/requests/{request.id}"
+
+    seen, tried = await approver.get(page), await approver.post(f"{page}/decide", decision="approved")
+
+    assert seen.status_code == 404
+    assert "There is no approval" in await approver.note(tried)
+    assert (await site.plane.approvals.get(request.id)).is_open
+    assert 'class="badge"' not in (await approver.get("/approvals")).text
+
+
+async def test_a_key_decides_on_a_page_only_if_it_was_made_for_that(site: Site) -> None:
+    await site.browser("admin", name="bob")
+    key = await site.plane.access.add_key("bob's", ["viewer"], tenant="default", user="bob")
+    await site.submit("release")
+    await site.plane.work()
+    [request] = await (await site.plane.store).approvals.list()
+    program = await site.stranger()
+
+    headers = {"Authorization": f"Bearer {key.secret}"}
+    await program.post(f"/approvals/requests/{request.id}/decide", data={"decision": "approved"}, headers=headers)
+
+    assert (await site.plane.approvals.get(request.id)).is_open
+
+
+async def test_an_approval_is_decided_on_its_page_however_many_newer_ones_wait(
+    site: Site, admin: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes_of_approvals, "SHOWN", 1)
+    for _ in range(3):
+        await site.submit("release")
+    await site.plane.work()
+    requests = await (await site.plane.store).approvals.list()
+
+    pages = [await admin.get(f"/approvals/requests/{request.id}") for request in requests]
+
+    assert ["/decide" in page.text for page in pages] == [True, True, True]
 
 
 async def test_a_key_is_shown_once_and_revoked(site: Site, admin: Browser) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import itertools
 import json
+from base64 import urlsafe_b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
 from cortex_plane import Context, JobHandle
+from cortex_plane.adapters.dashboard.notes import COOKIE as NOTE
+from cortex_plane.adapters.http.access import COOKIE, csrf_token
 from cortex_plane.adapters.http.routes.channel_callbacks import NOTHING_DONE, STILL_AT_IT
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.approval_messages import button_data
@@ -25,10 +28,11 @@ from cortex_plane.core.approvals import ApprovalRequest, Verdict
 from cortex_plane.core.decisions import AlreadyDecided, Answer, Decided, Expired, NotAllowed, Recorded, Withdrawn
 from cortex_plane.core.instants import SECOND
 from cortex_plane.core.people import User
+from cortex_plane.operations.sign_in import open_sign_in
 from cortex_plane.ports.store import Store
 from cortex_plane.testing import TestPlane, throwaway_plane
 from tests.adapters.channels.server import Said, Server, served
-from tests.apps import app_of
+from tests.apps import dashboard_of
 from tests.built_in.fakes import Request
 
 ROOT = "http://localhost"
@@ -52,10 +56,11 @@ class Told:
 
 @dataclass(frozen=True)
 class Person:
-    """`key` is an API key of theirs; `chats` are what the services know them by."""
+    """`key` is an API key of theirs, `cookie` that of their browser; `chats` are what the services know them by."""
 
     user: User
     key: str
+    cookie: str
     chats: Mapping[str, str]
 
     @property
@@ -106,7 +111,8 @@ class House:
         for role in roles:
             await self.plane.access.give_role(name, role, tenant="default")
         key = await self.plane.access.add_key(f"{name}'s", ["approver", "viewer"], tenant="default", user=name)
-        return Person(user, key.secret, chats)
+        signed_in = await open_sign_in(self.store, await self.plane.access.user(name))
+        return Person(user, key.secret, signed_in.token, chats)
 
     async def asked(self, *approvers: Person, job: dict[str, Any] | None = None, **gate: Any) -> Asked:
         """A job that waits for these people; for all approvers if there are none."""
@@ -168,6 +174,25 @@ async def bulk(house: House, one: Try) -> str:
     return _kind(refused[0]["problem"]["type"]) if refused else "decided"
 
 
+async def dashboard(house: House, one: Try) -> str:
+    return await _on_a_page(house, one, f"/approvals/requests/{one.request_id}/decide")
+
+
+async def dashboard_bulk(house: House, one: Try) -> str:
+    return await _on_a_page(house, one, "/approvals/requests/decide", ids=one.request_id)
+
+
+async def _on_a_page(house: House, one: Try, path: str, **fields: str) -> str:
+    """In a browser of its own, where they are signed in. The next page says what came of it."""
+    async with await house.visitor("127.0.0.1") as browser:
+        browser.cookies.set(COOKIE, one.person.cookie)
+        form = {"csrf_token": csrf_token(one.person.cookie), "decision": one.decision, **fields}
+        answer = await browser.post(path, data=form)
+        assert answer.status_code == 303, answer.text
+        _, text = json.loads(urlsafe_b64decode(answer.cookies[NOTE]))
+    return _of_text(text.removeprefix("Decided 0. 1 could not be: "))
+
+
 async def command_line(house: House, one: Try) -> str:
     answers = await house.plane.approvals.decide_many([one.request_id], one.decision, by=one.person.name, door="cli")
     return _named(*answers.values())
@@ -216,7 +241,15 @@ BY_TOKEN: dict[str, Door] = {
     "discord": discord,
     "slack": slack,
 }
-BY_NAME: dict[str, Door] = {"signed in": signed_in, "bulk": bulk, "command line": command_line}
+BY_NAME: dict[str, Door] = {
+    "signed in": signed_in,
+    "bulk": bulk,
+    "dashboard": dashboard,
+    "dashboard bulk": dashboard_bulk,
+    "command line": command_line,
+}
+BULK = ("bulk", "dashboard bulk")
+"""They do not tell a vote from a decision."""
 DOORS = {**BY_TOKEN, **BY_NAME}
 
 
@@ -273,11 +306,13 @@ def _of_text(text: str) -> str:
     for begin, word in (
         ("You have voted", "not allowed"),
         ("You have", "decided"),
+        ("Decided 1.", "decided"),
         ("Your approval counts", "recorded"),
         ("It was already", "already"),
         ("It is too late", "expired"),
         ("The job was cancelled", "withdrawn"),
         ("This link or button", "unknown"),
+        ("There is no approval", "unknown"),
         (STILL_AT_IT, "late"),
         (NOTHING_DONE, "nothing"),
     ):
@@ -301,7 +336,7 @@ async def open_house(database_url: str) -> AsyncIterator[House]:
                 slack_url=slack_server.url,
             )
         )
-        app = app_of(plane)
+        app = dashboard_of(plane)
         client = AsyncClient(transport=ASGITransport(app, raise_app_exceptions=False), base_url=ROOT)
         await stack.enter_async_context(client)
         yield House(plane, app, client, slack_server, told, await plane.store)

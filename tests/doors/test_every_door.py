@@ -144,8 +144,8 @@ TABLE: dict[str, tuple[Refusal, str, set[str]]] = {
 async def test_whoever_may_not_decide_is_told_why_at_every_door_and_changes_nothing(house: House, raw: Raw, reason: str) -> None:
     refusal, expected, doors = TABLE[reason]
     for number, door in enumerate(sorted(doors)):
-        alice = await house.person(f"alice{number}", "approver")
-        bob = await house.person(f"bob{number}", "approver")
+        alice = await house.person(f"alice{number}", "approver", "viewer")
+        bob = await house.person(f"bob{number}", "approver", "viewer")
         case = Case(house, raw, alice, bob)
         one = await refusal(case, door)
         before = await state(raw)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from httpx import AsyncClient
 
 from cortex_plane import JobStatus
+from cortex_plane.adapters.http.access import COOKIE, csrf_token
 from cortex_plane.adapters.system import new_id
+from cortex_plane.core.approvals import Notification
+from cortex_plane.core.jobs import JobId
 from cortex_plane.operations.add_tenant import add_tenant
 from tests.doors.house import House, Person
 
@@ -82,6 +86,21 @@ async def test_a_request_is_shown_without_addresses_and_without_anything_secret(
         assert secret not in shown.text
 
 
+async def test_whoever_sees_a_request_sees_who_was_told_and_what_failed_without_addresses(house: House, alice: Person) -> None:
+    _, request = await house.asked(alice)
+    sent = Notification(alice.user.id, "telegram", alice.chats["telegram"], "7", where={"chat_id": 1})
+    await house.store.approvals.record_notification(request.id, sent)
+
+    told = await house.client.get(f"{V1}/approvals/{request.id}/notifications", headers=by(alice))
+
+    found = {one["channel"]: one for one in told.json()}
+    assert (found["telegram"]["to"], found["telegram"]["message_id"], found["telegram"]["error"]) == ("Alice", "7", None)
+    assert found["telegram"]["sent_at"] is not None
+    assert (found["discord"]["to"], found["discord"]["sent_at"]) == ("Alice", None)
+    assert "CORTEX_DISCORD_BOT_TOKEN" in found["discord"]["error"]
+    assert not any(address in told.text for address in alice.chats.values())
+
+
 async def test_what_one_may_not_see_is_not_there(house: House, alice: Person, bob: Person) -> None:
     """Neither by its id nor by deciding it: bob approves in the tenant, but is not asked here."""
     job, request = await house.asked(alice)
@@ -143,6 +162,41 @@ async def test_whoever_is_asked_by_name_needs_no_role_to_decide_with_a_cookie(ho
     assert (done.json()["by"], done.json()["job_id"]) == ("Grace", job.id)
     [vote] = await house.plane.approvals.votes(request.id)
     assert (vote.reason, vote.door) == ("fine", "api")
+
+
+@pytest.mark.parametrize("door", ["api", "dashboard", "own grant", "any grant"])
+async def test_whoever_submitted_a_job_through_a_door_does_not_approve_it_where_that_is_refused(
+    house: House, bob: Person, door: str
+) -> None:
+    alice = await house.person("alice", "approver", "submitter")
+    gate = {"no_self_approval": True, "approvers": ["alice", "bob"]}
+    job_id = await submitted(house, alice, door, {"gate": gate})
+    await house.plane.work()
+    [request] = await house.store.approvals.list(job_id=job_id)
+    mine = f"{V1}/approvals/{request.id}/approve"
+
+    assert (await house.client.post(mine, headers=by(alice))).status_code == 403
+    assert await ids(house.client, f"{V1}/inbox", by(alice)) == []
+    assert (await house.client.post(mine, headers=by(bob))).status_code == 200
+
+
+async def submitted(house: House, person: Person, door: str, payload: dict[str, Any]) -> JobId:
+    if door == "api":
+        key_of_theirs = await key(house, "submitter", user=person.name)
+        answer = await house.client.post(f"{V1}/jobs", json={"agent": "release-bot", "payload": payload}, headers=key_of_theirs)
+        return JobId(answer.json()["id"])
+    if door == "dashboard":
+        async with await house.visitor("127.0.0.1") as browser:
+            browser.cookies.set(COOKIE, person.cookie)
+            form = {"csrf_token": csrf_token(person.cookie), "agent": "release-bot", "payload": json.dumps(payload)}
+            answer = await browser.post("/jobs", data=form)
+        return JobId(answer.headers["location"].rsplit("/", 1)[1])
+    own = door == "own grant"
+    grant = await house.plane.grants.add(["agent:run:release-bot"], user=person.name if own else None)
+    headers = {**(await key(house, "submitter" if own else "operator", user=person.name)), "Idempotency-Key": "k"}
+    body = {"grant": grant.id, "input": payload}
+    answer = await house.client.post(f"{V1}/graphs/agent:release-bot/runs", json=body, headers=headers)
+    return JobId(answer.json()["run_id"])
 
 
 async def test_many_are_decided_at_once_and_one_that_cannot_be_does_not_keep_the_others(house: House, alice: Person) -> None:

@@ -45,6 +45,21 @@ async def test_a_schedule_is_added_with_its_grant_and_runs(api: Api, operator: A
     assert schedule["created_by"].startswith("key:")
 
 
+@pytest.mark.parametrize(
+    ("cron", "rule", "begins"), [("0 2 * * *", "fixed", "Runs once"), ("*/5 * * * *", "interval", "Follows")]
+)
+async def test_a_schedule_says_its_rule_in_words_and_what_becomes_of_it_when_the_clocks_change(
+    operator: AsyncClient, cron: str, rule: str, begins: str
+) -> None:
+    added = (await operator.post("/schedules", json={**HOURLY, "cron": cron, "timezone": "Europe/Berlin"})).json()
+    seen = (await operator.get(f"/schedules/{added['id']}")).json()
+    [listed] = (await operator.get("/schedules")).json()["items"]
+
+    assert (added["daylight_saving_rule"], seen["daylight_saving_rule"], listed["daylight_saving_rule"]) == (rule,) * 3
+    assert seen["daylight_saving"].startswith(begins)
+    assert seen["description"].endswith(", Europe/Berlin")
+
+
 async def test_adding_is_all_or_nothing_and_once(api: Api, operator: AsyncClient) -> None:
     key = {"Idempotency-Key": "once"}
     first = await operator.post("/schedules", json=HOURLY, headers=key)

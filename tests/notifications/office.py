@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ from cortex_plane.core.decisions import Answer
 from cortex_plane.core.gates import Escalation
 from cortex_plane.core.jobs import Job, JobId
 from cortex_plane.core.people import LinkedChannel, User
+from cortex_plane.core.shown_approvals import ShownNotification
 from cortex_plane.operations.add_user import add_user
 from cortex_plane.operations.decide_approval import decide_approval, decide_by_token
 from cortex_plane.operations.find_user import find_user
@@ -155,6 +156,9 @@ class Office:
 
     async def decide(self, job: JobHandle[str], user: User, decision: Verdict = "approved") -> Answer:
         return await decide_approval(self.store, (await self.request(job)).id, user.id, decision, door="page")
+
+    async def told(self, job: JobHandle[str]) -> Sequence[ShownNotification]:
+        return await self.plane.approvals.notifications(await self.request(job))
 
     async def notices(self, **payload: str) -> list[Job]:
         """The plane's own jobs with these arguments, oldest first."""

@@ -93,14 +93,19 @@ async def test_a_service_that_does_not_answer_is_asked_again(office: Office) -> 
     await office.person("alice", "telegram")
     office.plane.channels["telegram"] = telegram(office, timeout_seconds=0.2)
     office.services.telegram.instead.append(HANG)
-    await office.asked("alice")
+    job = await office.asked("alice")
     [waiting] = await office.parts()
     assert (waiting.status, waiting.retry_count) == (JobStatus.RETRY, 1)
     assert "did not answer within 0.2 s" in waiting.error["message"]
+    [unsent] = await office.told(job)
+    assert (unsent.to, unsent.channel, unsent.sent_at, unsent.message_id) == ("Alice", "telegram", None, None)
+    assert "did not answer within 0.2 s" in str(unsent.error)
 
     await office.clock.advance(seconds=5)
     await office.plane.work()
 
+    [sent] = await office.told(job)
+    assert (sent.error, sent.sent_at, sent.message_id is None) == (None, office.clock.moment(), False)
     assert isinstance(await office.click("telegram"), Decided)
 
 
@@ -152,6 +157,8 @@ async def test_a_refusal_is_final_and_says_what_to_do(office: Office) -> None:
     [failed] = [part for part in await office.parts() if part.status is JobStatus.FAILED]
     assert failed.retry_count == 0
     assert "must open a chat with the bot and press Start" in str(failed.error_message)
+    told = {one.channel: one.error for one in await office.told(job)}
+    assert told == {"email": None, "telegram": failed.error_message}
     assert len(office.services.emails_to("alice")) == 1
     assert await job.status() is JobStatus.WAITING_FOR_APPROVAL
 

@@ -191,6 +191,7 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "grants page": ("grants/page", {"tenant_id": one["id"], "before": NEWER_THAN_ALL, "limit": 50}),
         "schedules of grant": ("schedules/of_grant", {"grant_id": one["id"]}),
         "jobs under grant": ("grants/live_jobs", {"grant_id": one["id"]}),
+        "called under grant": ("grants/called", {"ids": json.dumps([str(one["id"])])}),
         "members to cancel": ("groups/live_members", one),
         "parent to cancel for": ("jobs/live_parent", {"parent_id": one["id"]}),
         "children to cancel": ("jobs/live_children", {"parent_id": one["id"]}),

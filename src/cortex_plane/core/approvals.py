@@ -93,7 +93,7 @@ class NewApproval:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A message that was sent to one approver, as it is kept: enough to edit it, and no secret."""
+    """A message to one approver, as it is kept: enough to edit it, and no secret. With an `error` it was not sent, so far."""
 
     user_account_id: UserId
     channel_type: str
@@ -101,6 +101,7 @@ class Notification:
     message_id: str | None
     where: Json = field(default=None, repr=False)
     notification_sent_at: datetime | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

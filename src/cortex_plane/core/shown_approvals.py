@@ -45,6 +45,17 @@ class ShownApproval:
     closed_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class ShownNotification:
+    """How one approver was told, or why not yet: `error` is of the last try."""
+
+    to: str
+    channel: str
+    sent_at: datetime | None
+    message_id: str | None
+    error: str | None
+
+
 def state_of(request: ApprovalRequest) -> State:
     if request.is_open:
         return "open"

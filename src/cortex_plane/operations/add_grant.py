@@ -64,7 +64,12 @@ async def checked_grant(
         max_uses=max_uses,
         created_by=wish.created_by,
     )
-    details = {"scopes": list(scopes), "billing_account": account.name, "max_uses": max_uses}
+    details = {
+        "scopes": list(scopes),
+        "billing_account": account.name,
+        "max_uses": max_uses,
+        "user_account_id": wish.user_account_id,
+    }
     return grant, AuditEntry("GRANT_ADDED", "grant", grant.id, wish.created_by, tenant_id=tenant_id, details=details)
 
 

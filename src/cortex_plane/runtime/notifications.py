@@ -1,6 +1,6 @@
 """Tells approvers, on all their channels, what is asked of them, and afterwards how it ended.
 
-One job for a person ──▶ one job for each of their channels: a token, committed ──▶ the message ──▶ what was sent is recorded
+One job for a person ──▶ one job for each of their channels: a token, committed ──▶ the message ──▶ what came of it is recorded
 The request is closed ──▶ one job for a person ──▶ one job for each message that they were sent: it is edited
 
 Each is tried again by itself, so that one that hangs or fails holds up no other.
@@ -17,6 +17,7 @@ from typing import Any
 from cortex_plane.core.agents import AgentConfig
 from cortex_plane.core.approval_messages import Address
 from cortex_plane.core.approval_notices import closed_of, key_of, message_of, sent_of
+from cortex_plane.core.approval_texts import one_line, shortened
 from cortex_plane.core.approval_tokens import TOKEN_BYTES, ApprovalToken, mint
 from cortex_plane.core.approvals import NOTIFY_AGENT, ApprovalId, ApprovalRequest, Notification, Purpose
 from cortex_plane.core.derived_ids import derived_id
@@ -45,6 +46,8 @@ SETTINGS = {
     "email": "CORTEX_SMTP_URL",
 }
 """What makes a channel available."""
+
+WORDS_LIMIT = 500
 
 TokenBytes = Callable[[int], bytes]
 Output = dict[str, Any]
@@ -109,6 +112,14 @@ class Notifier:
         link = next((link for link in await self._links(errand) if link.id == channel_id), None)
         if link is None:
             return _not_sent("the channel was unlinked, or the account disabled")
+        try:
+            return await self._deliver(errand, link)
+        except (PermanentFailure, RetryAfter, ChannelDown) as error:
+            failed = Notification(errand.user_id, link.channel_type, link.channel_user_id, None, error=_words(error))
+            await self.store.approvals.record_notification(errand.request.id, failed)
+            raise
+
+    async def _deliver(self, errand: Errand, link: LinkedChannel) -> Output:
         channel = self._channel(errand, link.channel_type)
         token = mint(self.token_bytes(TOKEN_BYTES))
         # The hash goes first: a message must never lead to a door that does not know it.
@@ -142,7 +153,7 @@ class Notifier:
         parts = [
             (derived_id(errand.request.id, f"settle {key}"), {"purpose": "settle", "message": key})
             for one in errand.request.notifications
-            if one.user_account_id == errand.user_id and (key := key_of(errand.request, one))
+            if one.user_account_id == errand.user_id and one.error is None and (key := key_of(errand.request, one))
         ]
         return await self._submit(errand, parts)
 
@@ -206,6 +217,10 @@ def _translated(token: ApprovalToken | None = None) -> Iterator[None]:
         raise RetryAfter(words(error), error.retry_after_seconds) from None
     except Exception as error:
         raise ChannelDown(words(error) or type(error).__name__) from None
+
+
+def _words(error: Exception) -> str:
+    return shortened(one_line(str(error)), WORDS_LIMIT)
 
 
 def _not_sent(reason: str) -> Output:

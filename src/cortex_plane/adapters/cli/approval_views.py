@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from cortex_plane.core.approvals import ApprovalRequest, Vote
+    from cortex_plane.core.shown_approvals import ShownNotification
 
 STYLES = {"open": "magenta", "approved": "green", "denied": "red", "expired": "yellow", "cancelled": "bright_black"}
 
@@ -34,7 +35,9 @@ def approval_table(found: Sequence[ApprovalRequest]) -> Any:
     return one_line_each(["ID", "STATE", "AGENT", "VOTES", "UNTIL", "WHAT"], rows)
 
 
-def print_approval(request: ApprovalRequest, votes: Sequence[Vote], people: Sequence[str]) -> None:
+def print_approval(
+    request: ApprovalRequest, votes: Sequence[Vote], people: Sequence[str], told: Sequence[ShownNotification]
+) -> None:
     state = state_of(request)
     asked = ", ".join(people) if people else "a group" if request.approvers.groups else "every approver of the tenant"
     pairs = [
@@ -56,3 +59,13 @@ def print_approval(request: ApprovalRequest, votes: Sequence[Vote], people: Sequ
         rows = [[words(vote.by), words(vote.decision), words(vote.door), words(stamp(vote.at))] for vote in votes]
         console().print(heading("\nVotes"))
         console().print(indented(table(["WHO", "VOTE", "WHERE", "WHEN"], rows)))
+    if told:
+        rows = [[words(one.to), words(one.channel), _came_of(one)] for one in told]
+        console().print(heading("\nTold"))
+        console().print(indented(table(["WHO", "BY", "WHEN"], rows)))
+
+
+def _came_of(one: ShownNotification) -> Text:
+    if one.error is not None:
+        return words(f"not yet: {one.error}", "red")
+    return words(stamp(one.sent_at) if one.sent_at else "")

@@ -85,10 +85,11 @@ async def show(approval_id: ApprovalIdOrPrefix, /, *, plane_url: PlaneUrl = None
         found = await plane.approvals.get(approval_id)
         votes = await plane.approvals.votes(found.id)
         people = await plane.approvals.asked(found)
+        told = await plane.approvals.notifications(found)
     if as_json:
-        print_json({"approval": shown(found), "votes": votes})
+        print_json({"approval": shown(found), "votes": votes, "notifications": told})
         return 0
-    print_approval(found, votes, people)
+    print_approval(found, votes, people, told)
     if found.is_open:
         next_step("\nTo approve it", f"cortex approvals approve {found.id}", plane_url)
     return 0

@@ -32,6 +32,7 @@ async def add(
         str | None, Parameter(metavar="TIME", help="Good for so long: 12h, 30d. Otherwise until it is revoked.")
     ] = None,
     max_uses: Annotated[int | None, Parameter(metavar="N", help="Good for so many runs.")] = None,
+    user: Annotated[str | None, Parameter(metavar="NAME", help="Who may start runs under it, besides operators.")] = None,
     billing_account: Annotated[str, Parameter(metavar="NAME", help="Who is charged; otherwise default.")] = "default",
     tenant: Annotated[str, Parameter(metavar="NAME", help="For whose work; otherwise the default tenant's.")] = OWN_TENANT,
     plane_url: PlaneUrl = None,
@@ -51,7 +52,13 @@ async def add(
     async with existing_plane(plane_url) as plane:
         until = None if expires is None else utc_now() + timedelta(seconds=duration(expires, "expires"))
         added = await plane.grants.add(
-            scopes, tenant=tenant, billing_account=billing_account, expires_at=until, max_uses=max_uses, created_by=me()
+            scopes,
+            tenant=tenant,
+            billing_account=billing_account,
+            expires_at=until,
+            max_uses=max_uses,
+            user=user,
+            created_by=me(),
         )
     if as_json:
         print_json(added)

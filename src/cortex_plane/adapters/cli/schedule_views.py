@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from cortex_plane.core.cron import daylight_saving, describe, parse, time_zone
+from cortex_plane.core.cron import time_zone
 from cortex_plane.core.schedules import Schedule, Slot
+from cortex_plane.core.shown_schedules import shown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,14 +26,14 @@ LOOKS = {
 
 def short(schedule: Schedule) -> str:
     """`Every weekday at 09:00, Europe/Berlin`."""
-    return f"{describe(parse(schedule.terms.cron))}, {schedule.terms.timezone}"
+    return shown(schedule).description
 
 
 def described(schedule: Schedule) -> dict[str, Any]:
-    """For programs: the schedule with its rule in words."""
+    """For programs: the schedule with its rules in words."""
     from dataclasses import asdict
 
-    return {**asdict(schedule), "description": short(schedule)}
+    return asdict(shown(schedule))
 
 
 def schedule_table(schedules: Sequence[Schedule], now: datetime) -> Table:
@@ -63,6 +64,8 @@ def schedule_facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, Ren
     terms = schedule.terms
     yield "target", words(terms.graph_id)
     yield "rule", words(f"{terms.cron}  ({short(schedule)})")
+    one = shown(schedule)
+    yield "clocks", words(f"{one.daylight_saving_rule}: {one.daylight_saving}")
     yield "input", document(terms.input) if terms.input else None
     yield "next", _when(schedule, now)
     yield "last", f"{stamp(schedule.last_run_at)}, {ago(schedule.last_run_at, now)}" if schedule.last_run_at else None
@@ -120,7 +123,5 @@ def coming_table(schedule: Schedule, slots: Sequence[datetime]) -> Table:
 
 def clocks(schedule: Schedule) -> str:
     """What becomes of it when the clocks change, by the name of the rule."""
-    from cortex_plane.core.cron import kind
-
-    rule = parse(schedule.terms.cron)
-    return f"Daylight saving ({kind(rule)}): {daylight_saving(rule)}"
+    one = shown(schedule)
+    return f"Daylight saving ({one.daylight_saving_rule}): {one.daylight_saving}"

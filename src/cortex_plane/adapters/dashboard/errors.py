@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from cortex_plane.adapters.dashboard.rendering import bare_page
 from cortex_plane.adapters.http.errors import field_path, kind_of
+from cortex_plane.adapters.http.hiding import hidden
 from cortex_plane.core.access import NotSignedIn, TooManyTries
 from cortex_plane.core.errors import CortexError
 
@@ -67,7 +68,7 @@ def _message(request: Request, error: Exception) -> str:
         case RequestValidationError():
             return "; ".join(f"{field_path(one['loc'])}: {one['msg']}" for one in error.errors()[:5])
         case HTTPException():
-            return f"Nothing is at {request.url.path}." if error.status_code == 404 else str(error.detail)
+            return f"Nothing is at {hidden(request.url.path)}." if error.status_code == 404 else str(error.detail)
         case TooManyTries() | CortexError():
             return str(error)
         case _:

@@ -81,7 +81,8 @@ async def _shell(request: Request, caller: Caller) -> Shell:
     store = await plane.store
     everywhere = bool(caller.everywhere)
     session = session_token(request)
-    waiting = await store.approvals.list(tenant_id=caller.tenant_id, limit=MOST_COUNTED)
+    whose = None if caller.may(Role.VIEWER) else caller.user_id
+    waiting = await store.approvals.list(waiting_for=whose, tenant_id=caller.tenant_id, limit=MOST_COUNTED)
     return Shell(
         here=request.url.path,
         caller=caller,
@@ -119,7 +120,11 @@ def between(start: datetime | None, end: datetime | None) -> str:
 
 
 def document(value: Any) -> str:
-    return json.dumps(redacted(value), indent=2, ensure_ascii=False, default=str)
+    return indented(redacted(value))
+
+
+def indented(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def money(cents: int) -> str:
@@ -153,6 +158,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "seconds": seconds,
         "document": document,
+        "indented": indented,
         "in_words": in_words,
         "money": money,
         "kind": kind_of_status,

@@ -27,7 +27,7 @@ from cortex_plane.core.cursors import cursor_for
 from cortex_plane.core.decisions import AlreadyDecided, Answer, Decided, Expired, NotAllowed, Recorded, Unknown, Withdrawn
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import AgentId, JobId
-from cortex_plane.core.shown_approvals import ShownApproval
+from cortex_plane.core.shown_approvals import ShownApproval, ShownNotification
 
 if TYPE_CHECKING:
     from cortex_plane.plane import Plane
@@ -65,6 +65,9 @@ class RemoteApprovals(Approvals):
 
     async def asked(self, request: ApprovalRequest) -> Sequence[str]:
         return await self._server.get(list[str], "approvals", request.id, "approvers")
+
+    async def notifications(self, request: ApprovalRequest) -> Sequence[ShownNotification]:
+        return await self._server.get(list[ShownNotification], "approvals", request.id, "notifications")
 
     async def approve(
         self, id_or_prefix: str, *, by: str, reason: str | None = None, details: Any = None, door: str = DOOR

@@ -43,15 +43,13 @@ class RemoteGrants(Grants):
         billing_account: str = DEFAULT_ACCOUNT,
         expires_at: datetime | None = None,
         max_uses: int | None = None,
-        user_account_id: str | None = None,
+        user: str | None = None,
         created_by: str | None = None,
         held: Sequence[str] | None = None,
     ) -> Grant:
-        if user_account_id is not None or held is not None:
-            raise InvalidInput(
-                "Through a server, a grant is made for no user, with what your key holds.", field="user_account_id"
-            )
-        body = given(scopes=list(scopes), billing_account=billing_account, expires_at=expires_at, max_uses=max_uses)
+        if held is not None:
+            raise InvalidInput("held cannot be given through a server: what you hold follows from your key.", field="held")
+        body = given(scopes=list(scopes), billing_account=billing_account, expires_at=expires_at, max_uses=max_uses, user=user)
         return await self._server.create(Grant, "grants", body=body, tenant=tenant)
 
     async def get(self, id_or_prefix: str) -> Grant:

@@ -107,16 +107,19 @@ def notification(stored: dict[str, Any]) -> Notification:
         channel_user_id=stored["channel_user_id"],
         message_id=stored["message_id"],
         where=stored.get("where"),
-        notification_sent_at=rows.moment_of_text(stored["notification_sent_at"]),
+        notification_sent_at=rows.moment_of_text_or_none(stored["notification_sent_at"]),
+        error=stored.get("error"),
     )
 
 
 def stored_notification(sent: Notification, at: Any) -> dict[str, Any]:
+    sent_at = None if sent.error is not None else as_text(instant(sent.notification_sent_at or rows.moment(at)))
     return {
         "user_account_id": sent.user_account_id,
         "channel_type": sent.channel_type,
         "channel_user_id": sent.channel_user_id,
         "message_id": sent.message_id,
         "where": sent.where,
-        "notification_sent_at": as_text(instant(sent.notification_sent_at or rows.moment(at))),
+        "notification_sent_at": sent_at,
+        **({} if sent.error is None else {"error": sent.error}),
     }

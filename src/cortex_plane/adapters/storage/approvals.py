@@ -182,8 +182,8 @@ def _open(transition: Transition, request: NewApproval, actor: str) -> Script[bo
 
 
 def _approvers_by_session(request: NewApproval, job: Row) -> Script[Approvers]:
-    """The user of the session that the job came out of, unless they must not decide about their own."""
-    if job["session_id"] is None or request.no_self_approval:
+    """The user of the session that the job came out of, unless they must not decide about their own, or not alone."""
+    if job["session_id"] is None or request.no_self_approval or request.quorum > 1:
         return Approvers()
     found = yield from ask("people/get_session", id=str(job["session_id"]))
     return Approvers(tuple(UserId(str(row["user_account_id"])) for row in found))
@@ -220,16 +220,19 @@ def _escalate(request_id: ApprovalId) -> Script[bool]:
 def _record_notification(request_id: ApprovalId, sent: Notification) -> Script[bool]:
     yield from ask("approvals/lock", id=request_id)
     for row in (yield from ask("approvals/notifications", id=request_id)):
-        same = (sent.user_account_id, sent.channel_type, sent.channel_user_id, sent.message_id)
-        kept = [
-            one
-            for one in loads(row["notification_channels"])
-            if (one["user_account_id"], one["channel_type"], one["channel_user_id"], one["message_id"]) != same
-        ]
+        kept = [one for one in loads(row["notification_channels"]) if not _is_replaced(one, sent)]
         kept.append(approval_rows.stored_notification(sent, row["at"]))
         yield from ask("approvals/put_notifications", id=request_id, channels=dumps(kept))
         return bool(row["is_open"])
     return False
+
+
+def _is_replaced(kept: dict[str, Any], by: Notification) -> bool:
+    """The same message, or a failure of that address: what came of the next try takes its place."""
+    address = (kept["user_account_id"], kept["channel_type"], kept["channel_user_id"])
+    if address != (by.user_account_id, by.channel_type, by.channel_user_id):
+        return False
+    return "error" in kept or (by.error is None and kept["message_id"] == by.message_id)
 
 
 def _record(entry: AuditEntry) -> Script[None]:

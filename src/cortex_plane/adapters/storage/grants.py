@@ -72,11 +72,21 @@ def _revoke(grant_id: GrantId, entry: AuditEntry) -> Script[tuple[int, int] | No
     for row in schedules:
         yield from _pause(str(row["id"]), entry.actor, why)
     yield from ask("grants/cancel_slots", grant_id=grant_id, message=f"The {why}.")
-    jobs = yield from ask("grants/live_jobs", grant_id=grant_id)
+    jobs = yield from _under(grant_id)
     cancelled = yield from cancel_many(jobs, "cancel", entry.actor, why)
     counted = {**entry.details, "schedules": len(schedules), "jobs": cancelled}
     yield from record(replace(entry, details=counted))
     return len(schedules), cancelled
+
+
+def _under(grant_id: GrantId) -> Script[list[Row]]:
+    """Its schedules' jobs, the runs under it, and whatever those have called, however deep."""
+    found: list[Row] = []
+    newer = yield from ask("grants/live_jobs", grant_id=grant_id)
+    while newer:
+        found += newer
+        newer = yield from ask("grants/called", ids=dumps([str(row["id"]) for row in newer]))
+    return found
 
 
 def _pause(schedule_id: str, actor: str | None, why: str) -> Script[None]:

@@ -28,8 +28,8 @@ def moment_or_none(value: Any) -> datetime | None:
     return None if value is None else moment(value)
 
 
-def moment_of_text(value: str) -> datetime:
-    return datetime.fromisoformat(value)
+def moment_of_text_or_none(value: str | None) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(value)
 
 
 def json_or_none(value: Any) -> Any:

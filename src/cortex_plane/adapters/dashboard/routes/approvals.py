@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
+from uuid import UUID
 
 from fastapi import APIRouter, Form, Query, Request, Response
 
 from cortex_plane.adapters.dashboard.notes import Note, go_to, told
 from cortex_plane.adapters.dashboard.rendering import page
-from cortex_plane.adapters.http.access import ThePlane, known, require
+from cortex_plane.adapters.http.access import ThePlane, known
+from cortex_plane.adapters.http.deciders import only_here, person_of
 from cortex_plane.adapters.http.inputs import Id, IdPath
-from cortex_plane.core.access import Caller, Role, RoleMissing
-from cortex_plane.core.approvals import ApprovalId, ApprovalNotFound, ApprovalRequest
+from cortex_plane.core.access import Caller, Role
+from cortex_plane.core.approval_rules import is_named
+from cortex_plane.core.approvals import ApprovalId, ApprovalRequest, Verdict
 from cortex_plane.core.decision_texts import told as words_for
 from cortex_plane.core.decisions import Answer, Decided, Recorded
-from cortex_plane.core.errors import Denied, InvalidInput
-from cortex_plane.core.people import UserId
-from cortex_plane.operations.decide_approval import decide_approval, decide_approvals
+from cortex_plane.core.errors import Denied, InvalidInput, NotFound
+from cortex_plane.operations.decide_approval import decide_approval
+from cortex_plane.operations.see_approval import see_approval
 from cortex_plane.plane import Plane
 
 router = APIRouter(include_in_schema=False)
 
-Approver = Annotated[Caller, require(Role.APPROVER)]
-Decision = Annotated[Literal["approved", "denied"], Form()]
+Anyone = Annotated[Caller, known()]
+Decision = Annotated[Verdict, Form()]
 Reason = Annotated[str, Form(max_length=2_000)]
 DOOR = "dashboard"
 SHOWN = 100
@@ -34,14 +37,12 @@ MOST_AT_ONCE = 100
 @router.get("/approvals")
 async def inbox(
     request: Request,
-    caller: Annotated[Caller, known()],
+    caller: Anyone,
     plane: ThePlane,
     show: Annotated[str, Query(pattern="^(mine|open|all)?$")] = "",
 ) -> Response:
     """One's own first; those who may look at jobs also see what waits for others, and what was decided."""
     may_see_all = caller.may(Role.VIEWER)
-    if not may_see_all and not caller.may(Role.APPROVER):
-        raise RoleMissing(Role.APPROVER, everywhere=False)
     store = await plane.store
     mine = await _mine(plane, caller)
     shown = show or ("mine" if mine or not may_see_all else "open")
@@ -61,16 +62,18 @@ async def inbox(
 
 
 @router.get("/approvals/requests/{approval_id}")
-async def one(request: Request, caller: Annotated[Caller, known()], plane: ThePlane, approval_id: IdPath) -> Response:
-    found = await _seen_by(plane, caller, approval_id)
+async def one(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> Response:
     store = await plane.store
-    mine = {one.id for one in await _mine(plane, caller)}
-    return await page(request, caller, "approval.html", one=found, votes=await store.approvals.votes(found.id), mine=mine)
+    found = await see_approval(store, caller, approval_id, only_here=only_here(request))
+    votes, is_mine = await store.approvals.votes(found.id), await _is_mine(plane, caller, found)
+    told_to = await plane.approvals.notifications(found)
+    return await page(request, caller, "approval.html", one=found, votes=votes, is_mine=is_mine, told_to=told_to)
 
 
 @router.post("/approvals/requests/decide")
 async def decide_many(
-    caller: Approver,
+    request: Request,
+    caller: Anyone,
     plane: ThePlane,
     decision: Decision,
     ids: Annotated[list[Id] | None, Form(max_length=MOST_AT_ONCE)] = None,
@@ -80,17 +83,15 @@ async def decide_many(
         return go_to("/approvals", Note("refused", "Nothing was chosen. Tick those that you mean."))
 
     async def work() -> str:
-        for one in ids:
-            await _seen_by(plane, caller, one)
-        answers = await decide_approvals(await plane.store, ids, _user(caller), decision, reason=reason or None, door=DOOR)
-        return _said_of_many(list(answers.values()))
+        return _said_of_many([await _tried(request, caller, plane, one, decision, reason) for one in dict.fromkeys(ids)])
 
     return await told("/approvals", work())
 
 
 @router.post("/approvals/requests/{approval_id}/decide")
 async def decide(
-    caller: Approver,
+    request: Request,
+    caller: Anyone,
     plane: ThePlane,
     approval_id: IdPath,
     decision: Decision,
@@ -98,37 +99,47 @@ async def decide(
     edits: Annotated[str, Form(max_length=100_000)] = "",
 ) -> Response:
     async def work() -> str:
-        request = await _seen_by(plane, caller, approval_id)
-        changed = _edits(edits, request) if decision == "approved" else None
-        answer = await decide_approval(
-            await plane.store, request.id, _user(caller), decision, reason=reason or None, edits=changed, door=DOOR
-        )
-        return said_of(answer)
+        return said_of(await _decide(request, caller, plane, approval_id, decision, reason, edits))
 
     return await told("/approvals", work())
 
 
 async def _mine(plane: Plane, caller: Caller) -> list[ApprovalRequest]:
-    if caller.user_id is None or not caller.may(Role.APPROVER):
-        return []
-    found = await (await plane.store).approvals.list(waiting_for=_user(caller), limit=SHOWN)
-    return [one for one in found if one.tenant_id == caller.tenant_id]
-
-
-async def _seen_by(plane: Plane, caller: Caller, approval_id: str) -> ApprovalRequest:
-    """What belongs to others is, for the caller, not there; approvers see what waits for them."""
-    found = await (await plane.store).approvals.get(ApprovalId(approval_id))
-    if found is None or found.tenant_id != caller.tenant_id:
-        raise ApprovalNotFound(approval_id)
-    if not caller.may(Role.VIEWER) and not caller.may(Role.APPROVER):
-        raise RoleMissing(Role.APPROVER, everywhere=False)
-    return found
-
-
-def _user(caller: Caller) -> UserId:
+    """What waits for them in this tenant, and what they are asked by name or by a group, wherever that is."""
     if caller.user_id is None:
-        raise Denied("A key decides nothing by itself: sign in as the person who decides.")
-    return UserId(caller.user_id)
+        return []
+    store = await plane.store
+    groups = await store.people.groups_of(caller.user_id)
+    found = await store.approvals.list(waiting_for=caller.user_id, limit=SHOWN)
+    return [one for one in found if one.tenant_id == caller.tenant_id or is_named(one, caller.user_id, groups)]
+
+
+async def _is_mine(plane: Plane, caller: Caller, request: ApprovalRequest) -> bool:
+    """However much waits for them besides: of what waits for them up to this one, it is the newest."""
+    if caller.user_id is None:
+        return False
+    behind = ApprovalId(str(UUID(int=UUID(request.id).int + 1)))
+    found = await (await plane.store).approvals.list(waiting_for=caller.user_id, before=behind, limit=1)
+    return [one.id for one in found] == [request.id]
+
+
+async def _decide(
+    request: Request, caller: Caller, plane: Plane, approval_id: str, decision: Verdict, reason: str, edits: str = ""
+) -> Answer:
+    person, store = person_of(request, caller), await plane.store
+    seen = await see_approval(store, caller, approval_id, only_here=only_here(request))
+    changed = _edits(edits, seen) if decision == "approved" else None
+    return await decide_approval(store, seen.id, person, decision, reason=reason or None, edits=changed, door=DOOR)
+
+
+async def _tried(
+    request: Request, caller: Caller, plane: Plane, approval_id: str, decision: Verdict, reason: str
+) -> Answer | NotFound:
+    """One that is not there does not keep the others from it."""
+    try:
+        return await _decide(request, caller, plane, approval_id, decision, reason)
+    except NotFound as error:
+        return error
 
 
 def _edits(text: str, request: ApprovalRequest) -> Any:
@@ -148,9 +159,10 @@ def said_of(answer: Answer) -> str:
     return words_for(answer)
 
 
-def _said_of_many(answers: Sequence[Answer]) -> str:
-    refused = [words_for(answer) for answer in answers if not isinstance(answer, Decided | Recorded)]
+def _said_of_many(answers: Sequence[Answer | NotFound]) -> str:
+    refused = [one for one in answers if not isinstance(one, Decided | Recorded)]
     said = f"Decided {len(answers) - len(refused)}."
     if refused:
-        raise Denied(f"{said} {len(refused)} could not be: {refused[0]}")
+        first = refused[0]
+        raise Denied(f"{said} {len(refused)} could not be: {first if isinstance(first, NotFound) else words_for(first)}")
     return said

@@ -17,6 +17,7 @@ from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.instants import as_datetime
 from cortex_plane.core.schedules import Schedule, ScheduleNotFound
+from cortex_plane.core.shown_schedules import shown
 from cortex_plane.core.slots import coming
 from cortex_plane.plane import Plane
 
@@ -64,7 +65,7 @@ async def one_schedule(request: Request, caller: Viewer, plane: ThePlane, schedu
         request,
         caller,
         "schedule.html",
-        one=schedule,
+        one=shown(schedule),
         coming=coming(schedule.terms, now, 10),
         slots=await plane.schedules.slots(schedule.id, tenant=caller.tenant, limit=LEDGER),
         days=calendar([schedule], now),

@@ -8,19 +8,19 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from cortex_plane.adapters.http.access import ThePlane, known, require
+from cortex_plane.adapters.http.deciders import only_here, person_of
 from cortex_plane.adapters.http.decisions import RESPONSES, Approve, DecisionMade, Deny, answer_to, problem_with
 from cortex_plane.adapters.http.errors import problem_of
 from cortex_plane.adapters.http.inputs import Id, IdPath, Input, Text
 from cortex_plane.adapters.http.pages import Cursor, Limit, Page, cursor_for, id_in
 from cortex_plane.adapters.http.routes.found import job_in
 from cortex_plane.adapters.http.routes.job_changes import Outcome, Refusal
-from cortex_plane.core.access import Caller, Role, RoleMissing
+from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.approvals import ApprovalId, ApprovalRequest, Verdict, Vote
 from cortex_plane.core.decisions import Answer, Decided, Recorded
-from cortex_plane.core.errors import CortexError, Denied, Unavailable
+from cortex_plane.core.errors import CortexError, Unavailable
 from cortex_plane.core.jobs import JobId
-from cortex_plane.core.people import UserId
-from cortex_plane.core.shown_approvals import ShownApproval, shown
+from cortex_plane.core.shown_approvals import ShownApproval, ShownNotification, shown
 from cortex_plane.operations.decide_approval import decide_approval
 from cortex_plane.operations.list_approvals import list_approvals
 from cortex_plane.operations.remind_approval import remind_approval
@@ -70,9 +70,9 @@ async def inbox(
     request: Request, caller: Anyone, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[ShownApproval]:
     """What waits for you, newest first: what you may decide and have not voted on, in all tenants."""
-    person = _person(request, caller)
+    person = person_of(request, caller)
     found = await list_approvals(await plane.store, waiting_for=person, before=_before(cursor), limit=limit)
-    return _page(found, limit, caller if _only_here(request) else None)
+    return _page(found, limit, caller if only_here(request) else None)
 
 
 @bulk.post("/approve")
@@ -104,6 +104,12 @@ async def list_votes(request: Request, caller: Anyone, plane: ThePlane, approval
 async def list_approvers(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[str]:
     """What others are shown of those who are asked by name; members of groups are not."""
     return list(await plane.approvals.asked(await _seen(request, caller, plane, approval_id)))
+
+
+@router.get("/{approval_id}/notifications")
+async def list_notifications(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[ShownNotification]:
+    """Who was told, on which channel, and what has failed so far; addresses are not."""
+    return list(await plane.approvals.notifications(await _seen(request, caller, plane, approval_id)))
 
 
 @router.post("/{approval_id}/approve", response_model=DecisionMade, responses=RESPONSES)
@@ -169,30 +175,13 @@ async def _decide(
     reason: str | None,
     edits: Any = None,
 ) -> Answer:
-    person = _person(request, caller)
+    person = person_of(request, caller)
     seen = await _seen(request, caller, plane, approval_id)
     return await decide_approval(await plane.store, seen.id, person, decision, reason=reason, edits=edits, door=DOOR)
 
 
 async def _seen(request: Request, caller: Caller, plane: Plane, approval_id: str) -> ApprovalRequest:
-    return await see_approval(await plane.store, caller, approval_id, only_here=_only_here(request))
-
-
-def _only_here(request: Request) -> bool:
-    """A key reaches no further than the tenant that it is used in."""
-    return "authorization" in request.headers
-
-
-def _person(request: Request, caller: Caller) -> UserId:
-    """An approval is a person's: a key decides for the one whom it belongs to, and only if it was made for that."""
-    if _only_here(request) and not caller.may(Role.APPROVER):
-        raise RoleMissing(Role.APPROVER, everywhere=False)
-    if caller.user_id is None:
-        raise Denied(
-            "This API key belongs to nobody, and an approval is a person's decision. To make one that does: "
-            "cortex keys add NAME --user NAME --role approver"
-        )
-    return caller.user_id
+    return await see_approval(await plane.store, caller, approval_id, only_here=only_here(request))
 
 
 def _before(cursor: str | None) -> ApprovalId | None:

@@ -16,6 +16,7 @@ from cortex_plane.adapters.http.routes.schedule_inputs import ChangeSchedule, Ne
 from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.instants import as_datetime, instant
 from cortex_plane.core.schedules import REVISION_LENGTH, Schedule, ScheduleChanged, ScheduleId, Slot, revision_of
+from cortex_plane.core.shown_schedules import ShownSchedule, shown
 from cortex_plane.core.slots import coming
 from cortex_plane.operations.add_schedule import add_schedule
 from cortex_plane.operations.ask_for_slots import backfill_schedule, trigger_schedule
@@ -41,14 +42,14 @@ TRIES = 5
 
 
 @router.get("")
-async def list_schedules(caller: Viewer, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None) -> Page[Schedule]:
+async def list_schedules(caller: Viewer, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None) -> Page[ShownSchedule]:
     """By name."""
     store = await plane.store
     found = list(await store.schedules.page(caller.tenant_id, text_in("schedule", cursor) or "", limit))
-    return Page(items=found, next=cursor_for("schedule", found[-1].name) if len(found) == limit else None)
+    return Page(items=[shown(one) for one in found], next=cursor_for("schedule", found[-1].name) if len(found) == limit else None)
 
 
-@router.post("", status_code=201, response_model=Schedule)
+@router.post("", status_code=201, response_model=ShownSchedule)
 async def add_a_schedule(
     request: Request, caller: Operator, plane: ThePlane, body: NewSchedule, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -56,19 +57,19 @@ async def add_a_schedule(
     if body.grant is not None:
         await grant_in(plane, caller, body.grant)
 
-    async def work(ids: NewId) -> Schedule:
+    async def work(ids: NewId) -> ShownSchedule:
         opened = await plane._open_here()
         schedule_id = ScheduleId(ids())
         known = await opened.store.schedules.get(schedule_id)
         if known is not None:
-            return known
-        return await add_schedule(opened.store, opened.directory, plane.clock, ids, body.wish(caller, schedule_id))
+            return shown(known)
+        return shown(await add_schedule(opened.store, opened.directory, plane.clock, ids, body.wish(caller, schedule_id)))
 
-    return await created(request, caller, idempotency_key, Schedule, work, location="/api/v1/schedules/{id}")
+    return await created(request, caller, idempotency_key, ShownSchedule, work, location="/api/v1/schedules/{id}")
 
 
 @router.get("/{schedule_id}")
-async def get_schedule(caller: Viewer, plane: ThePlane, response: Response, schedule_id: IdPath) -> Schedule:
+async def get_schedule(caller: Viewer, plane: ThePlane, response: Response, schedule_id: IdPath) -> ShownSchedule:
     """One schedule."""
     return _tagged(response, await schedule_in(plane, caller, schedule_id))
 
@@ -81,7 +82,7 @@ async def change_a_schedule(
     schedule_id: IdPath,
     body: ChangeSchedule,
     if_match: ScheduleMatch = None,
-) -> Schedule:
+) -> ShownSchedule:
     """Changes what it runs, when, and under which grant. The slot that comes next is reckoned anew."""
     grant = None if "grant" not in body.model_fields_set else (await grant_in(plane, caller, body.grant)).id
     wanted = None if if_match in (None, "*") else str(if_match).removeprefix("W/").strip('"')
@@ -98,7 +99,7 @@ async def change_a_schedule(
 @router.post("/{schedule_id}/pause")
 async def pause_a_schedule(
     caller: Operator, plane: ThePlane, response: Response, schedule_id: IdPath, body: WithReason
-) -> Schedule:
+) -> ShownSchedule:
     """A slot that runs goes on; the one that waits is taken out of the queue."""
     opened, schedule = await plane._open_here(), await schedule_in(plane, caller, schedule_id)
     paused = await pause_schedule(opened.store, opened.directory, plane._ids, schedule, actor=caller.name, reason=body.reason)
@@ -108,7 +109,7 @@ async def pause_a_schedule(
 @router.post("/{schedule_id}/resume")
 async def resume_a_schedule(
     caller: Operator, plane: ThePlane, response: Response, schedule_id: IdPath, body: WithReason
-) -> Schedule:
+) -> ShownSchedule:
     """From the next slot on: what was due meanwhile was not missed, it was not wanted."""
     opened, schedule = await plane._open_here(), await schedule_in(plane, caller, schedule_id)
     resumed = await resume_schedule(
@@ -182,6 +183,6 @@ async def _change(
     )
 
 
-def _tagged(response: Response, schedule: Schedule) -> Schedule:
+def _tagged(response: Response, schedule: Schedule) -> ShownSchedule:
     response.headers["ETag"] = f'"{revision_of(schedule)}"'
-    return schedule
+    return shown(schedule)

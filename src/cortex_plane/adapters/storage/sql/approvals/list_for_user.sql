@@ -20,7 +20,6 @@ from (
         and (w.tenant_id is null or w.tenant_id = o.tenant_id))
 ) asked
 join cortex.approval_request r on r.id = asked.id
-join cortex.job j on j.id = r.job_id
 join cortex.user_account u on u.id = :user_id
 where r.outcome is null
   and r.expires_at > :now
@@ -28,8 +27,7 @@ where r.outcome is null
   and (cast(:tenant_id as text) is null or cast(r.tenant_id as text) = cast(:tenant_id as text))
   and not exists (
     select 1 from cortex.approval_vote v where v.approval_request_id = r.id and v.user_account_id = u.id)
-  and not (r.no_self_approval and (
-    coalesce(u.name = j.created_by, false)
-    or exists (select 1 from cortex.session s where s.id = j.session_id and s.user_account_id = u.id)))
+  and not (r.no_self_approval
+    and exists (select 1 from cortex.job_submitter s where s.job_id = r.job_id and s.user_account_id = u.id))
 order by r.id desc
 limit :limit;

@@ -5,8 +5,8 @@ select u.id, u.name, u.display_name, u.email, u.created_at, u.disabled_at,
     where o.user_account_id = u.id
       and o.role in ('approver', 'admin')
       and (o.tenant_id is null or o.tenant_id = j.tenant_id)) as may_approve,
-  coalesce(u.name = j.created_by, false) or exists (
-    select 1 from cortex.session s where s.id = j.session_id and s.user_account_id = u.id) as is_submitter
+  exists (
+    select 1 from cortex.job_submitter s where s.job_id = j.id and s.user_account_id = u.id) as is_submitter
 from cortex.user_account u
 cross join cortex.job j
 where u.id = :user_id
