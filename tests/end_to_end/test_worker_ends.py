@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from cortex_plane import JobStatus, RunStatus
 from cortex_plane.runtime.heartbeat import EXIT_BLOCKED
 from tests.end_to_end.fleet import Fleet, stopped
 from tests.end_to_end.inspection import broken_rules, query
+from tests.forked import Forked
 from tests.runtime.helpers import eventually, process_ends
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +62,7 @@ async def test_a_job_that_kills_every_worker_is_stopped_after_three_and_spares_t
         for _ in range(8):  # Once in company, three times alone, and one that sees to the rest.
             process = fleet.start(concurrency=3)
 
-            async def died_or_all_is_done(process: subprocess.Popen[bytes] = process) -> bool:
+            async def died_or_all_is_done(process: Forked = process) -> bool:
                 return process.poll() is not None or (await query(fleet.url, over))[0][0]
 
             await eventually(died_or_all_is_done)
