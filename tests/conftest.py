@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -26,6 +27,9 @@ _numbers = itertools.count()
 # A busy machine is slow, not wrong.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
+
+# Every HTTP client would read the certificates of all authorities of the world, and here nobody is asked over TLS.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("authority.pem"))
 
 # Whoever starts the tests in the background may have told them to ignore Ctrl-C; the programs under test must not inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import signal
 import subprocess
-from contextlib import chdir
+from contextlib import chdir, suppress
 from importlib import import_module
 from multiprocessing import connection, forkserver
 from pathlib import Path
@@ -64,8 +64,9 @@ class Forked:
         return code
 
     def send_signal(self, number: signal.Signals) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        with suppress(ProcessLookupError):  # It has just ended, and nobody has said how.
+            if self.poll() is None:
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
