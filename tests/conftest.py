@@ -6,14 +6,16 @@ import itertools
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import psycopg
 import pytest
+import structlog
 
+from cortex_plane.adapters.storage.postgres.signals import PostgresSignals
 from cortex_plane.adapters.system import new_id
 from cortex_plane.plane import Plane
 from cortex_plane.ports.store import Store
@@ -31,6 +33,9 @@ hypothesis.settings.load_profile("patient")
 # Every HTTP client would read the certificates of all authorities of the world, and here nobody is asked over TLS.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("authority.pem"))
 
+# A pretty picture of an error, with all that is in its variables, takes seconds to draw.
+structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
+
 # Whoever starts the tests in the background may have told them to ignore Ctrl-C; the programs under test must not inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,9 +49,19 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[PostgresCluster]:
     """One PostgreSQL server for the whole session; every test gets a database of its own, copied from a migrated one."""
-    with PostgresCluster(settings=FOR_SPEED, in_memory=True) as cluster:
+    with PostgresCluster(settings=FOR_SPEED, in_memory=True) as cluster, pytest.MonkeyPatch.context() as patch:
         _migrate(cluster.create_database("cortex_template"))
+        patch.setattr(PostgresSignals, "probe", _probe_but(cluster.port, PostgresSignals.probe))
         yield cluster
+
+
+def _probe_but(port: int, probe: Callable[[PostgresSignals], Awaitable[bool]]) -> Callable[[PostgresSignals], Awaitable[bool]]:
+    """No pooler stands before the server of this session: nobody need ask it anew, with two connections for each test."""
+
+    async def ask(signals: PostgresSignals) -> bool:
+        return signals.pushed if f":{port}/" in signals._database.url else await probe(signals)
+
+    return ask
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import unified_diff
 from json import dumps, loads
@@ -16,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from cortex_plane import Plane, Settings
-from cortex_plane.adapters.http.watching import QuietServer
-from tests.apps import app_of
+from cortex_plane import Plane
 from tests.cli.conftest import Cortex, Result
 from tests.cli.normalise import normal
+from tests.cli.servers import serving
 
 # Who asks is whom the key belongs to; on a database, the login.
 ACTORS = re.compile(r'cli:ada|user:ada|key:[\w-]+|"(?:cli|api)"')
@@ -28,25 +25,6 @@ OWNERS = re.compile(r'"(owner_id|user_account_id)": (?:null|"<id>")')
 KEYS = re.compile(r"ctx_[\w-]{8}|vk_[0-9a-f]{32}")
 TRACES = re.compile(r'(?<="trace_id": ")[0-9a-f]{32}')
 TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
-
-
-@contextmanager
-def serving(database_url: str, *, port: int = 0) -> Iterator[str]:
-    """Its address. The plane is one of its own, in a thread with a loop of its own."""
-    server = QuietServer(app_of(Plane(settings=Settings(database_url=database_url))))
-    server.config.lifespan, server.config.port, server.config.log_level = "on", port, "critical"
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive(), "the server has not started"
-        thread.join(0.01)
-    [listening] = server.servers[0].sockets
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.config.timeout_graceful_shutdown = 0  # Whoever still follows a job is cut off.
-        server.should_exit = True
-        thread.join()
 
 
 @dataclass
