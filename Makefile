@@ -43,7 +43,7 @@ demo: setup
 
 test: check
 	@$(BIN)/python -m docs.screenshots.chromium
-	@$(BIN)/python -m pytest -n 3 --dist loadfile
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist worksteal
 
 check: setup
 	@$(BIN)/ruff check .

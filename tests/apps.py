@@ -9,21 +9,21 @@ from fastapi import FastAPI
 
 from cortex_plane.adapters.dashboard.app import create_dashboard
 from cortex_plane.adapters.http.app import create_app, serve
+from cortex_plane.plane import Plane
 from cortex_plane.settings import Settings
-from cortex_plane.testing import TestPlane
 
 _made: dict[Any, FastAPI] = {}
 
 
-def app_of(plane: TestPlane, settings: Settings | None = None) -> FastAPI:
+def app_of(plane: Plane, settings: Settings | None = None) -> FastAPI:
     return _served(create_app, plane, settings or plane.settings)
 
 
-def dashboard_of(plane: TestPlane) -> FastAPI:
+def dashboard_of(plane: Plane) -> FastAPI:
     return _served(create_dashboard, plane, plane.settings)
 
 
-def _served(make: Callable[[TestPlane, Settings], FastAPI], plane: TestPlane, settings: Settings) -> FastAPI:
+def _served(make: Callable[[Plane, Settings], FastAPI], plane: Plane, settings: Settings) -> FastAPI:
     """Only what the plane says may differ: the frame around the routes is the one of the first settings."""
     frame = (make, settings.http_host, settings.http_hosts, settings.http_secure, settings.http_body_limit_bytes)
     if frame not in _made:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
-import threading
+import shutil
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import unified_diff
 from json import dumps, loads
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cortex_plane import Plane, Settings
-from cortex_plane.adapters.http.app import create_app
-from cortex_plane.adapters.http.watching import QuietServer
+from cortex_plane import Plane
 from tests.cli.conftest import Cortex, Result
 from tests.cli.normalise import normal
+from tests.cli.servers import serving
 
 # Who asks is whom the key belongs to; on a database, the login.
 ACTORS = re.compile(r'cli:ada|user:ada|key:[\w-]+|"(?:cli|api)"')
@@ -26,26 +25,6 @@ OWNERS = re.compile(r'"(owner_id|user_account_id)": (?:null|"<id>")')
 KEYS = re.compile(r"ctx_[\w-]{8}|vk_[0-9a-f]{32}")
 TRACES = re.compile(r'(?<="trace_id": ")[0-9a-f]{32}')
 TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
-
-
-@contextmanager
-def serving(database_url: str, *, port: int = 0) -> Iterator[str]:
-    """Its address. The plane is one of its own, in a thread with a loop of its own."""
-    app = create_app(Plane(settings=Settings(database_url=database_url)))
-    server = QuietServer(app)
-    server.config.lifespan, server.config.port, server.config.log_level = "on", port, "critical"
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive(), "the server has not started"
-        thread.join(0.01)
-    [listening] = server.servers[0].sockets
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.config.timeout_graceful_shutdown = 0  # Whoever still follows a job is cut off.
-        server.should_exit = True
-        thread.join()
 
 
 @dataclass
@@ -107,7 +86,12 @@ Fill = Callable[[Plane], Awaitable[dict[str, str]]]
 
 @pytest.fixture
 def twins(
-    cortex: Cortex, database_url: str, run_in: Callable[..., Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    cortex: Cortex,
+    database_url: str,
+    run_in: Callable[..., Any],
+    tmp_path: Path,
+    sqlite_template: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[[Fill], Twins]]:
     """`twins(fill)`: the first in a SQLite file, the other on each store in turn, behind a server with an admin's key."""
     with_servers: list[Any] = []
@@ -117,7 +101,7 @@ def twins(
             await plane.people.add("ada")
             return (await plane.access.add_key("test", ["admin", "approver"], user="ada")).secret
 
-        other_url = f"sqlite:///{tmp_path}/twin.db"
+        other_url = f"sqlite:///{shutil.copyfile(sqlite_template, tmp_path / 'twin.db')}"
         for url in (other_url, database_url):
             monkeypatch.setenv("CORTEX_API_KEY", run_in(url, keyed))
         names = [run_in(url, fill) for url in (other_url, database_url)]

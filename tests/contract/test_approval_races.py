@@ -18,7 +18,7 @@ from tests.contract.support import Scene
 
 CROWD = 64
 # On each store. APPROVAL_ROUNDS=500 makes a thousand over both.
-ROUNDS = int(os.environ.get("APPROVAL_ROUNDS", "50"))
+ROUNDS = int(os.environ.get("APPROVAL_ROUNDS", "20"))
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60 + 2 * ROUNDS)]
 

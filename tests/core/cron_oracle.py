@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+DAY_MINUTES = DAY // MINUTE
 ONE = re.compile(b"\x01")
 
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -76,10 +77,10 @@ class Minutes:
         self.changes = [start + n * grain * MINUTE for n in range(1, len(looks)) if looks[n] != looks[n - 1] + 1]
         first_shown, skipped = _first_shown(looks)
         self.first_shown = _spread(first_shown, grain)
-        dates = {_moment(look * grain).date() for look in looks}
+        days = {look * grain // DAY_MINUTES for look in looks}
         # A date that the clocks skip as a whole has no slots.
         self.skipped = {
-            look * grain: [moment for one in ones for n in range(grain) if (moment := _moment(one * grain + n)).date() in dates]
+            look * grain: [_moment(one * grain + n) for one in ones for n in range(grain) if one * grain // DAY_MINUTES in days]
             for look, ones in skipped
         }
 
@@ -130,17 +131,17 @@ def _offset(zone: ZoneInfo, at: datetime) -> int:
 
 def _columns(looks: list[int], grain: int) -> tuple[bytes, ...]:
     """Minute, hour, day, month and weekday, one byte each for every minute."""
-    moments = {look: _moment(look * grain) for look in looks}
-    shown = [moments[look] for look in looks]
+    shown = [divmod(look * grain, DAY_MINUTES) for look in looks]
+    dates = {day: (EPOCH + day * DAY).date() for day, _ in shown}
     minutes = bytearray(len(looks) * grain)
     for n in range(grain):
-        minutes[n::grain] = bytes([moment.minute + n for moment in shown])
+        minutes[n::grain] = bytes([minute % 60 + n for _, minute in shown])
     return (
         bytes(minutes),
-        _spread(bytes([moment.hour for moment in shown]), grain),
-        _spread(bytes([moment.day for moment in shown]), grain),
-        _spread(bytes([moment.month for moment in shown]), grain),
-        _spread(bytes([moment.isoweekday() % 7 for moment in shown]), grain),
+        _spread(bytes([minute // 60 for _, minute in shown]), grain),
+        _spread(bytes([dates[day].day for day, _ in shown]), grain),
+        _spread(bytes([dates[day].month for day, _ in shown]), grain),
+        _spread(bytes([dates[day].isoweekday() % 7 for day, _ in shown]), grain),
     )
 
 

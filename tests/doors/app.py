@@ -1,10 +1,7 @@
-"""A process that decides, or a worker that goes on afterwards, and that is killed: `python -m tests.doors.app '{"url": …}'`."""
+"""A process that decides, or a worker that goes on afterwards, and that is killed."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -65,7 +62,3 @@ async def main(url: str, effects: str, *, decide: str = "", point: int = 0, die:
         else:
             Death(await plane.store, *(die or []))
             await plane.run_worker(concurrency=1)
-
-
-if __name__ == "__main__":
-    asyncio.run(main(**json.loads(sys.argv[1])))

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +16,10 @@ from tests.doors.app import AT_THE_END, COMMITTED, register
 from tests.durable.app import lines
 from tests.end_to_end.fleet import stopped
 from tests.end_to_end.inspection import broken_rules
+from tests.forked import Forked
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
 
-ROOT = Path(__file__).parents[2]
 MOMENTS = ("before", "uncommitted", "committed")
 RESUMING = [
     *(("queue/claim", moment, 1) for moment in MOMENTS),
@@ -60,12 +57,8 @@ class Scene:
         finally:
             await stopped(self.plane, worker)
 
-    def start(self, options: dict[str, Any]) -> subprocess.Popen[bytes]:
-        program = [sys.executable, "-m", "tests.doors.app", json.dumps({"url": self.url, "effects": self.effects, **options})]
-        return subprocess.Popen(program, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
     async def killed(self, **options: Any) -> int:
-        process = self.start(options)
+        process = Forked("tests.doors.app", {"url": self.url, "effects": self.effects, **options})
         try:
             return await asyncio.to_thread(process.wait, 60)
         finally:

@@ -1,4 +1,4 @@
-"""A worker with a ten-step agent, run as a process of its own and killed: `python -m tests.durable.app '{"url": …}'`.
+"""A worker with a ten-step agent, run as a process of its own and killed.
 
 Each step and each tool appends one line to a file: what the database says is compared with it. The file is also the other
 side that `verify` asks.
@@ -6,11 +6,8 @@ side that `verify` asks.
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import signal
-import sys
 from typing import Any
 
 from cortex_plane import Context, Happened, Plane, Settings
@@ -84,7 +81,3 @@ async def main(url: str, effects: str, die: list[Any], lease_seconds: float = 0.
         if die and die[0].startswith("checkpoints/"):
             Death(store, *die)
         await plane.run_worker(concurrency=1)
-
-
-if __name__ == "__main__":
-    asyncio.run(main(**json.loads(sys.argv[1])))

@@ -11,10 +11,7 @@ fork determinism         a fork takes the recorded prefix as it is, and repeats 
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -26,11 +23,11 @@ from cortex_plane.runtime.durable.loading import checked_blob
 from tests.durable.app import RESULTS, STEPS, TOOLS, lines, register
 from tests.end_to_end.fleet import stopped
 from tests.end_to_end.inspection import broken_rules
+from tests.forked import Forked
 from tests.runtime.helpers import eventually
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).parents[2]
 WRITES = len(STEPS) + len(TOOLS)
 """One for each step, and one more before each tool. The last words go with the outcome."""
 
@@ -47,10 +44,8 @@ class Scene:
         self.plane = Plane(settings=Settings(database_url=url, lease_seconds=0.6, files=str(folder / "files")))
         register(self.plane, self.effects)
 
-    def start(self, *die: Any) -> subprocess.Popen[bytes]:
-        options = json.dumps({"url": self.url, "effects": self.effects, "die": list(die)})
-        program = [sys.executable, "-m", "tests.durable.app", options]
-        return subprocess.Popen(program, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    def start(self, *die: Any) -> Forked:
+        return Forked("tests.durable.app", {"url": self.url, "effects": self.effects, "die": list(die)})
 
     async def killed_at(self, *die: Any) -> int:
         """Runs a worker process that kills itself there; returns how it ended."""

@@ -11,7 +11,7 @@ import pytest
 from cortex_plane import Context, InvalidInput, JobFailed, JobStatus
 from cortex_plane.testing import TestPlane
 from tests.runtime.faults import FaultyStore
-from tests.runtime.helpers import eventually, worker_on
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually, worker_on
 
 pytestmark = pytest.mark.anyio
 
@@ -46,6 +46,29 @@ async def test_a_plain_function_can_tell_too(plane: TestPlane) -> None:
     await plane.work()
 
     assert {event.kind for event in await (await plane.store).events.list(job.id)} == {"log", "progress"}
+
+
+async def test_a_worker_that_leaves_waits_for_the_line_that_is_just_being_written(plane: TestPlane) -> None:
+    writing, let_go = asyncio.Event(), asyncio.Event()
+
+    async def slowly(method: Any, *values: Any) -> Any:
+        writing.set()
+        await let_go.wait()
+        return await method(*values)
+
+    @plane.agent("talker")
+    async def talker(ctx: Context) -> None:
+        ctx.log.info("the last words")
+
+    job = await talker.submit()
+    faulty: Any = FaultyStore(await plane.store)
+    faulty.around("events", "add", slowly)
+    async with worker_on(plane, faulty) as worker:
+        await asyncio.wait_for(writing.wait(), PATIENCE_SECONDS)
+        worker.stop()
+        asyncio.get_running_loop().call_later(0.3, let_go.set)
+
+    assert [event.data["message"] for event in await (await plane.store).events.list(job.id)] == ["the last words"]
 
 
 async def test_artifacts_are_kept_whole_and_listed_with_the_run(plane: TestPlane, tmp_path: Path) -> None:

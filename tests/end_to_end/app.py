@@ -1,4 +1,4 @@
-"""A program with a worker, run by the tests as a process of its own: `python app.py '{"url": "sqlite:///…", …}'`.
+"""A program with a worker, run by the tests as a process of its own.
 
 Every start of a handler is one line of a file that is only ever appended to: what the database says is compared with it.
 """
@@ -6,7 +6,6 @@ Every start of a handler is one line of a file that is only ever appended to: wh
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -205,7 +204,10 @@ class Death:
         database._fetch = dying_fetch
 
 
-async def main(config: Config) -> None:
+async def main(**options: Any) -> None:
+    config = Config(**options)
+    if config.ahead is not None:
+        Pace.ahead = lambda _pace, fixed=config.ahead: fixed  # type: ignore[method-assign, misc]
     settings = Settings(
         database_url=config.url,
         lease_seconds=config.lease_seconds,
@@ -227,10 +229,3 @@ async def main(config: Config) -> None:
 
         loop.add_signal_handler(signal.SIGTERM, asked_to_stop)
         await plane.run_worker(concurrency=config.concurrency)
-
-
-if __name__ == "__main__":
-    chosen = Config(**json.loads(sys.argv[1]))
-    if chosen.ahead is not None:
-        Pace.ahead = lambda _pace, fixed=chosen.ahead: fixed  # type: ignore[method-assign, misc]
-    asyncio.run(main(chosen))

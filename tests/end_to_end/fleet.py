@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,9 +15,9 @@ from typing import Any, Self
 from cortex_plane import Plane, Settings
 from tests.end_to_end.app import Config, register_agents
 from tests.end_to_end.inspection import query
+from tests.forked import Forked
 from tests.runtime.helpers import eventually
 
-APP = Path(__file__).with_name("app.py")
 PATIENCE_SECONDS = 30.0
 
 
@@ -32,7 +29,7 @@ class Fleet:
         self.effects = folder / "effects"
         self.effects.touch()
         self._folder = folder
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Forked] = []
 
     def __enter__(self) -> Self:
         return self
@@ -46,18 +43,17 @@ class Fleet:
                 print(f"--- worker process {process.pid} ended with {process.returncode}:")
                 print(self._log(number).read_text(errors="replace")[-2000:])
 
-    def start(self, **options: Any) -> subprocess.Popen[bytes]:
+    def start(self, **options: Any) -> Forked:
         config = Config(url=self.url, effects=str(self.effects), **options)
-        with self._log(len(self.processes) + 1).open("wb") as log:
-            process = subprocess.Popen([sys.executable, str(APP), json.dumps(asdict(config))], stdout=log, stderr=log)
+        process = Forked("tests.end_to_end.app", asdict(config), self._log(len(self.processes) + 1))
         self.processes.append(process)
         return process
 
-    async def dies(self, process: subprocess.Popen[bytes]) -> None:
+    async def dies(self, process: Forked) -> None:
         """Waits until the process has killed itself."""
         assert await self.ends(process) == -signal.SIGKILL
 
-    async def ends(self, process: subprocess.Popen[bytes], seconds: float = PATIENCE_SECONDS) -> int:
+    async def ends(self, process: Forked, seconds: float = PATIENCE_SECONDS) -> int:
         return await asyncio.to_thread(process.wait, seconds)
 
     @asynccontextmanager

@@ -1,15 +1,9 @@
-"""Processes that kill themselves around a request between the slot of a schedule and the execution service.
-
-python scheduled_app.py '{"role": "worker" or "service", ...}'
-"""
+"""Processes that kill themselves around a request between the slot of a schedule and the execution service."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import signal
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +91,6 @@ async def serve(role: Role) -> None:
     await Server(Config(app, port=role.port, log_config=None, access_log=False, lifespan="off")).serve()
 
 
-if __name__ == "__main__":
-    chosen = Role(**json.loads(sys.argv[1]))
-    asyncio.run(work(chosen) if chosen.role == "worker" else serve(chosen))
+async def main(**options: Any) -> None:
+    chosen = Role(**options)
+    await (work(chosen) if chosen.role == "worker" else serve(chosen))

@@ -7,6 +7,7 @@ import pytest
 from cortex_plane import JobStatus, RunStatus, Submission, WaitReason
 from tests.end_to_end.fleet import Fleet
 from tests.end_to_end.inspection import broken_rules
+from tests.runtime.helpers import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +52,6 @@ async def test_only_the_worker_that_was_asked_leaves(fleet: Fleet) -> None:
         await plane.workers.drain(leaving.name)
         assert await fleet.ends(first) == 0
 
-        await (await plane.submit("steady")).result(timeout=10)
+        await (await plane.submit("steady")).result(timeout=PATIENCE_SECONDS)
         assert second.poll() is None
         assert {one.standing for one in await plane.workers.list()} == {"DRAINED", "LIVE"}

@@ -4,11 +4,8 @@ once, and is charged once."""
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,11 +13,11 @@ import pytest
 
 from cortex_plane import Context, Plane, Settings
 from tests.end_to_end.inspection import broken_rules
+from tests.forked import Forked
 from tests.runtime.helpers import eventually, working
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
-APP = Path(__file__).with_name("scheduled_app.py")
 PATIENCE_SECONDS = 40.0
 
 # Who dies, when, and around which request: the start of a run, or a look at it.
@@ -37,16 +34,15 @@ class Pair:
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url, self._log = url, folder / "processes.log"
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Forked] = {}
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
 
-    def start(self, role: str, die: tuple[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def start(self, role: str, die: tuple[str, str] | None = None) -> Forked:
         self.end(role)
-        said = json.dumps({"role": role, "url": self.url, "port": self._port, "die": die})
-        with self._log.open("ab") as log:
-            self.processes[role] = subprocess.Popen([sys.executable, str(APP), said], stdout=log, stderr=log)
+        options = {"role": role, "url": self.url, "port": self._port, "die": die}
+        self.processes[role] = Forked("tests.end_to_end.scheduled_app", options, self._log)
         return self.processes[role]
 
     def keep(self, role: str) -> None:

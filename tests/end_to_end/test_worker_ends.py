@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,8 @@ from cortex_plane import JobStatus, RunStatus
 from cortex_plane.runtime.heartbeat import EXIT_BLOCKED
 from tests.end_to_end.fleet import Fleet, stopped
 from tests.end_to_end.inspection import broken_rules, query
-from tests.runtime.helpers import eventually, process_ends
+from tests.forked import Forked
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually, process_ends
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ async def test_a_handler_that_blocks_its_loop_for_longer_than_the_lease_keeps_it
         fleet.start(lease_seconds=1.0)
         await fleet.until_started(1)
         other = asyncio.create_task(plane.run_worker())  # It would rescue the job, had the lease run out.
-        answer = await job.result(timeout=15)
+        answer = await job.result(timeout=PATIENCE_SECONDS)
         await stopped(plane, other)
 
         assert answer == job.id
@@ -42,7 +42,7 @@ async def test_a_loop_that_stays_blocked_ends_its_process_and_the_job_goes_on_el
     async with fleet.plane() as plane:
         job = await plane.submit("block", {"seconds": 60})
         process = fleet.start(lease_seconds=0.6, blocked_limit_seconds=1.0)
-        code = await fleet.ends(process, seconds=15)
+        code = await fleet.ends(process)
         await fleet.finish_everything(plane)
 
         assert code == EXIT_BLOCKED
@@ -62,7 +62,7 @@ async def test_a_job_that_kills_every_worker_is_stopped_after_three_and_spares_t
         for _ in range(8):  # Once in company, three times alone, and one that sees to the rest.
             process = fleet.start(concurrency=3)
 
-            async def died_or_all_is_done(process: subprocess.Popen[bytes] = process) -> bool:
+            async def died_or_all_is_done(process: Forked = process) -> bool:
                 return process.poll() is not None or (await query(fleet.url, over))[0][0]
 
             await eventually(died_or_all_is_done)

@@ -1,4 +1,4 @@
-"""A worker with a graph, run as a process of its own and killed: `python -m tests.graphs.app '{"url": …}'`.
+"""A worker with a graph, run as a process of its own and killed.
 
         ┌── rhyme ──┐
 plan ───┤           ├── [review: polish] ── publish
@@ -9,11 +9,9 @@ Each node appends one line to a file. `publish` asks whether it may; a decision 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import operator
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -144,7 +142,3 @@ async def main(url: str, effects: str, die: list[Any], folder: str | None = None
         if die and die[0] == "save":
             store.graphs = DyingGraphs(store.graphs, *die[1:])
         await plane.run_worker(concurrency=1)
-
-
-if __name__ == "__main__":
-    asyncio.run(main(**json.loads(sys.argv[1])))

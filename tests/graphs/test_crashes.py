@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,12 +16,12 @@ from cortex_plane.adapters.frameworks.langgraph import PlaneSaver
 from tests.durable.app import lines
 from tests.end_to_end.fleet import stopped
 from tests.end_to_end.inspection import broken_rules
+from tests.forked import Forked
 from tests.graphs.app import NAME, NODES, register
 from tests.runtime.helpers import eventually
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).parents[2]
 SAVES = 10
 WRITTEN = {
     "plan of the sea": "plan",
@@ -40,10 +38,9 @@ class Scene:
         self.plane = Plane(settings=Settings(database_url=url, lease_seconds=0.6, files=str(folder / "files")))
         register(self.plane, self.effects, None, decisions)
 
-    def start(self, *die: Any) -> subprocess.Popen[bytes]:
-        options = json.dumps({"url": self.url, "effects": self.effects, "die": list(die), "folder": self.decisions})
-        program = [sys.executable, "-m", "tests.graphs.app", options]
-        return subprocess.Popen(program, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    def start(self, *die: Any) -> Forked:
+        options = {"url": self.url, "effects": self.effects, "die": list(die), "folder": self.decisions}
+        return Forked("tests.graphs.app", options)
 
     async def killed_at(self, *die: Any) -> int:
         process = self.start(*die)

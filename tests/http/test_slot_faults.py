@@ -14,7 +14,6 @@ from structlog.testing import capture_logs
 
 from cortex_plane.adapters.asgi_client import AsgiClient
 from cortex_plane.adapters.execution_client import HttpExecution
-from cortex_plane.adapters.http.app import create_app
 from cortex_plane.core.errors import Unavailable
 from cortex_plane.core.jobs import JobId
 from cortex_plane.core.outcomes import Done
@@ -24,6 +23,7 @@ from cortex_plane.ports.execution import ExecutionService
 from cortex_plane.ports.http import Answer, NoAnswer
 from cortex_plane.settings import Settings
 from cortex_plane.testing import TestPlane
+from tests.apps import app_of
 from tests.contract.killing import Killed, Killer
 from tests.contract.schedule_scene import look_after, reporting, slots
 from tests.contract.support import Scene, ended, raw_client
@@ -45,7 +45,7 @@ async def service(plane: TestPlane) -> AsyncIterator[Plane]:
 
 
 def client_of(service: Plane) -> AsgiClient:
-    return AsgiClient(create_app(service))
+    return AsgiClient(app_of(service))
 
 
 @pytest.mark.timeout(120)

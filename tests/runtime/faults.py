@@ -12,7 +12,7 @@ from cortex_plane.ports.store import Store
 Around = Callable[..., Any]
 """Takes the real method and its arguments."""
 
-PARTS = ("jobs", "queue", "checkpoints", "workers", "audit")
+PARTS = ("jobs", "queue", "checkpoints", "workers", "audit", "events")
 
 
 class FaultyPart:

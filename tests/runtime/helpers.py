@@ -18,7 +18,7 @@ from cortex_plane.ports.store import Store
 from cortex_plane.runtime.lending import DEFAULT_TERMS, Lender
 from cortex_plane.runtime.worker import Worker, WorkerOptions
 
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 30.0
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ import pytest
 from cortex_plane import Context, JobFailed, JobHandle, JobStatus, RunStatus
 from cortex_plane.runtime.failures import failed
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import status_becomes, working
+from tests.runtime.helpers import PATIENCE_SECONDS, status_becomes, working
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +80,7 @@ DEEDS: dict[str, tuple[Callable[[], Any], str, str]] = {
 
 async def error_of(job: JobHandle[Any]) -> tuple[str, str]:
     with pytest.raises(JobFailed) as failure:
-        await job.result(timeout=5)
+        await job.result(timeout=PATIENCE_SECONDS)
     return (await job.job()).error["type"], str(failure.value)
 
 
@@ -105,7 +105,7 @@ async def test_a_bad_deed_fails_its_job_and_the_same_worker_goes_on(plane: TestP
             found_type, found = await error_of(jobs[-1])
             assert (deed, found_type, message in found) == (deed, error_type, True), found
             assert len(found) < 10_000
-            answers.append(await (await good.submit()).result(timeout=5))
+            answers.append(await (await good.submit()).result(timeout=PATIENCE_SECONDS))
 
     assert answers == ["fine"] * len(DEEDS)
     runs = [run for job in jobs for run in await job.runs()]
@@ -172,7 +172,7 @@ async def test_a_handler_that_swallows_its_interruption_does_not_hold_up_the_wor
 
     job = await deaf.submit()
     async with working(plane):
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), PATIENCE_SECONDS)
         plane.stop_workers()
     waiting = await job.job()
     let_go.set()
@@ -200,8 +200,8 @@ async def test_a_handler_that_swallows_its_timeout_keeps_its_slot_but_not_the_ot
 
     job = await deaf.submit()
     async with working(plane, concurrency=2):
-        await asyncio.wait_for(started.wait(), 10)
-        answers = [await (await good.submit()).result(timeout=10) for _ in range(5)]
+        await asyncio.wait_for(started.wait(), PATIENCE_SECONDS)
+        answers = [await (await good.submit()).result(timeout=PATIENCE_SECONDS) for _ in range(5)]
         let_go.set()
         await status_becomes(job, JobStatus.COMPLETED, JobStatus.FAILED)
 

@@ -10,14 +10,12 @@ import pytest
 
 from cortex_plane import Context, JobCancelled, JobStatus, RunStatus
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import status_becomes, working
+from tests.runtime.helpers import PATIENCE_SECONDS, working
 
 pytestmark = pytest.mark.anyio
 
-# On a quiet machine a quarter of a second; without a signal it would be five.
-NOTICED_SECONDS = 2.0
 
-
+@pytest.mark.usefixtures("nobody_looks_unasked")
 async def test_a_running_handler_is_interrupted_without_waiting_for_the_next_look(plane: TestPlane) -> None:
     started, interrupted = asyncio.Event(), asyncio.Event()
 
@@ -33,10 +31,10 @@ async def test_a_running_handler_is_interrupted_without_waiting_for_the_next_loo
 
     job = await long.submit()
     async with working(plane):
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), PATIENCE_SECONDS)
         await job.cancel("not needed")
         assert await job.status() is JobStatus.CANCELLED  # At once, before the handler knows.
-        await asyncio.wait_for(interrupted.wait(), NOTICED_SECONDS)
+        await asyncio.wait_for(interrupted.wait(), PATIENCE_SECONDS)
 
     with pytest.raises(JobCancelled):
         await job.result()
@@ -44,22 +42,24 @@ async def test_a_running_handler_is_interrupted_without_waiting_for_the_next_loo
     assert (await job.history())[-1].metadata == {"reason": "not needed"}
 
 
+@pytest.mark.usefixtures("nobody_looks_unasked")
 async def test_a_cancelled_plain_function_can_see_it_as_soon(plane: TestPlane) -> None:
     started, seen = threading.Event(), threading.Event()
 
     @plane.agent("long")
     def long(ctx: Context) -> None:
         started.set()
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE_SECONDS
         while not ctx.cancelled and time.monotonic() < until:
             time.sleep(0.01)
-        seen.set()
+        if ctx.cancelled:
+            seen.set()
 
     job = await long.submit()
     async with working(plane):
-        assert await asyncio.to_thread(started.wait, 10)
+        assert await asyncio.to_thread(started.wait, PATIENCE_SECONDS)
         await job.cancel()
-        assert await asyncio.to_thread(seen.wait, NOTICED_SECONDS)
+        assert await asyncio.to_thread(seen.wait, PATIENCE_SECONDS)
 
     assert await job.status() is JobStatus.CANCELLED
 
@@ -82,10 +82,10 @@ async def test_a_cancelled_job_ignores_a_late_result(plane: TestPlane) -> None:
 
     job = await stubborn.submit()
     async with working(plane, concurrency=1):
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), PATIENCE_SECONDS)
         await job.cancel()
-        await asyncio.wait_for(finished.wait(), 5)
-        after = await (await next_one.submit()).result(timeout=5)
+        await asyncio.wait_for(finished.wait(), PATIENCE_SECONDS)
+        after = await (await next_one.submit()).result(timeout=PATIENCE_SECONDS)
 
     kept = await job.job()
     assert (kept.status, kept.output) == (JobStatus.CANCELLED, None)
@@ -104,7 +104,7 @@ async def test_a_result_that_comes_before_the_worker_hears_of_the_cancel_is_drop
 
     job = await racing.submit()
     async with working(plane):
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), PATIENCE_SECONDS)
         await job.cancel()
         go_on.set()
 
@@ -118,33 +118,45 @@ async def test_a_result_that_comes_before_the_worker_hears_of_the_cancel_is_drop
 
 async def test_only_the_cancelled_one_of_many_is_interrupted(plane: TestPlane) -> None:
     started: set[str] = set()
-    go_on = asyncio.Event()
+    interrupted: list[str] = []
+    all_started, noticed, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @plane.agent("many")
     async def many(ctx: Context) -> str:
         started.add(ctx.job_id)
-        await go_on.wait()
+        if len(started) == 5:
+            all_started.set()
+        try:
+            await go_on.wait()
+        except asyncio.CancelledError:
+            interrupted.append(ctx.job_id)
+            noticed.set()
+            raise
         return "whole"
 
     jobs = [await many.submit() for _ in range(5)]
     async with working(plane):
-        await status_becomes(jobs[-1], JobStatus.RUNNING)
+        await asyncio.wait_for(all_started.wait(), PATIENCE_SECONDS)
         await jobs[2].cancel()
-        await asyncio.sleep(0.6)  # Long enough for the worker to notice.
+        await asyncio.wait_for(noticed.wait(), PATIENCE_SECONDS)
         go_on.set()
-        rest = [await job.result(timeout=10) for job in jobs if job is not jobs[2]]
+        rest = [await job.result(timeout=PATIENCE_SECONDS) for job in jobs if job is not jobs[2]]
 
+    assert interrupted == [jobs[2].id]
     assert rest == ["whole"] * 4
     assert await jobs[2].status() is JobStatus.CANCELLED
 
 
 async def test_the_slot_of_a_cancelled_plain_function_is_free_when_it_returns(plane: TestPlane) -> None:
-    started, let_go = threading.Event(), threading.Event()
+    started, noticed, let_go = threading.Event(), threading.Event(), threading.Event()
 
     @plane.agent("deaf")
     def deaf(ctx: Context) -> None:
         started.set()
-        let_go.wait(10)
+        while not ctx.cancelled and not let_go.is_set():
+            time.sleep(0.01)
+        noticed.set()
+        let_go.wait(PATIENCE_SECONDS)
 
     @plane.agent("next")
     def next_one(ctx: Context) -> str:
@@ -152,13 +164,14 @@ async def test_the_slot_of_a_cancelled_plain_function_is_free_when_it_returns(pl
 
     first = await deaf.submit()
     async with working(plane, concurrency=1):
-        assert await asyncio.to_thread(started.wait, 10)
+        assert await asyncio.to_thread(started.wait, PATIENCE_SECONDS)
         await first.cancel()
         second = await next_one.submit()
-        await asyncio.sleep(1.0)  # The worker has noticed; the thread is still busy.
+        assert await asyncio.to_thread(noticed.wait, PATIENCE_SECONDS)
+        await asyncio.sleep(0.3)  # Time enough to take the next one, if the slot were free while the thread is still busy.
         meanwhile = await second.status()
         let_go.set()
-        answer = await second.result(timeout=10)
+        answer = await second.result(timeout=PATIENCE_SECONDS)
 
     assert meanwhile is JobStatus.PENDING
     assert answer == "ran"

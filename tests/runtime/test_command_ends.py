@@ -11,7 +11,7 @@ import pytest
 
 from cortex_plane import Agent, JobFailed, JobStatus, RunStatus
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import is_alive, line_in, process_ends, text_of, working
+from tests.runtime.helpers import PATIENCE_SECONDS, is_alive, line_in, process_ends, text_of, working
 
 pytestmark = pytest.mark.anyio
 
@@ -54,12 +54,14 @@ async def test_cancelling_ends_the_program_and_its_children(plane: TestPlane, tm
 
 
 async def test_a_timeout_ends_the_program_and_its_children(plane: TestPlane, tmp_path: Path) -> None:
-    job = await family(plane, FAMILY, tmp_path / "pids", timeout=1.5).submit()
+    program = 'sleep 120 & echo $$ $! > "$1.tmp"; mv "$1.tmp" "$1"; wait'  # A shell is up long before the time is.
+    words = ["sh", "-c", program, "family", str(tmp_path / "pids")]
+    job = await plane.command("family", words, timeout=1.5, max_retries=0).submit()
 
     async with working(plane):
         pids = await members(tmp_path / "pids")
         with pytest.raises(JobFailed, match="did not finish"):
-            await job.result(timeout=20)
+            await job.result(timeout=PATIENCE_SECONDS)
         for pid in pids:
             await process_ends(pid)
 
@@ -109,8 +111,7 @@ async def test_stopping_the_worker_ends_the_program_and_the_job_goes_on_elsewher
 
 
 async def test_the_log_of_a_program_that_ran_out_of_time_is_found(plane: TestPlane) -> None:
-    code = "import time; print('halfway', flush=True); time.sleep(60)"
-    job = await plane.command("slow", [sys.executable, "-c", code], timeout=1.5, max_retries=0).submit()
+    job = await plane.command("slow", ["sh", "-c", "echo halfway; sleep 60"], timeout=1.5, max_retries=0).submit()
     await plane.work()
 
     (run,) = await job.runs()

@@ -13,7 +13,7 @@ from cortex_plane import Agent, Context, JobFailed, JobStatus, RunStatus
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import Run
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import text_of, working
+from tests.runtime.helpers import PATIENCE_SECONDS, text_of, working
 
 pytestmark = pytest.mark.anyio
 
@@ -201,10 +201,10 @@ async def test_a_file_name_that_is_no_text_neither_loses_the_job_nor_stops_the_w
     job = await agent.submit()
     async with working(plane):
         try:
-            await job.result(timeout=8)
+            await job.result(timeout=PATIENCE_SECONDS)
         except JobFailed:
             pass
-        after = await (await next_one.submit()).result(timeout=8)
+        after = await (await next_one.submit()).result(timeout=PATIENCE_SECONDS)
 
     assert after == "fine"
 

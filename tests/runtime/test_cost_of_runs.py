@@ -14,7 +14,7 @@ from cortex_plane import Backoff, Context, JobStatus, RetryPolicy
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import JobId, RunId
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import status_becomes, working
+from tests.runtime.helpers import PATIENCE_SECONDS, working
 
 pytestmark = pytest.mark.anyio
 
@@ -50,14 +50,17 @@ async def test_a_run_that_fails_costs_and_so_does_its_retry(plane: TestPlane) ->
 
 
 async def test_a_run_that_is_interrupted_costs(plane: TestPlane) -> None:
+    spent_it = asyncio.Event()
+
     @plane.agent("slow")
     async def slow(ctx: Context) -> None:
         ctx.cost(5)
+        spent_it.set()
         await asyncio.sleep(60)
 
     job = await slow.submit()
     async with working(plane):
-        await status_becomes(job, JobStatus.RUNNING)
+        await asyncio.wait_for(spent_it.wait(), PATIENCE_SECONDS)
 
     found = await job.job()
     assert (found.status, found.cost_cents) == (JobStatus.RETRY, 5)
@@ -66,14 +69,17 @@ async def test_a_run_that_is_interrupted_costs(plane: TestPlane) -> None:
 async def test_a_run_that_is_cancelled_leaves_no_cost(plane: TestPlane) -> None:
     """Its job has ended without it, and nothing that it says is kept."""
 
+    spent_it = asyncio.Event()
+
     @plane.agent("slow")
     async def slow(ctx: Context) -> None:
         ctx.cost(5)
+        spent_it.set()
         await asyncio.sleep(60)
 
     job = await slow.submit()
     async with working(plane):
-        await status_becomes(job, JobStatus.RUNNING)
+        await asyncio.wait_for(spent_it.wait(), PATIENCE_SECONDS)
         await job.cancel()
 
     assert (await job.job()).cost_cents == 0

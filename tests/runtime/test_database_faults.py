@@ -12,7 +12,7 @@ from cortex_plane.core.errors import Unavailable
 from cortex_plane.ports.store import Store
 from tests.end_to_end.inspection import broken_rules
 from tests.runtime.faults import FaultyStore, Outage, fails, loses_answer
-from tests.runtime.helpers import eventually, worker_on
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually, worker_on
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ async def test_a_claim_that_fails_is_made_again(live_plane: Plane) -> None:
 
     job = await counter.agent.submit()
     async with worker_on(live_plane, faulty):
-        assert await job.result(timeout=10) == 1
+        assert await job.result(timeout=PATIENCE_SECONDS) == 1
 
 
 async def test_a_claim_whose_answer_was_lost_is_adopted(live_plane: Plane, database_url: str) -> None:
@@ -52,7 +52,7 @@ async def test_a_claim_whose_answer_was_lost_is_adopted(live_plane: Plane, datab
 
     jobs = [await counter.agent.submit() for _ in range(5)]
     async with worker_on(live_plane, faulty):
-        answers = [await job.result(timeout=10) for job in jobs]
+        answers = [await job.result(timeout=PATIENCE_SECONDS) for job in jobs]
 
     assert answers == [1] * 5
     assert counter.starts == 5
@@ -90,7 +90,7 @@ async def test_a_claim_that_commits_after_it_was_given_up_leaves_no_job_behind(l
 
     faulty.around("queue", "open_runs", wait_for_the_late_one)
     async with worker_on(live_plane, faulty):
-        assert await job.result(timeout=12) in (1, 2)
+        assert await job.result(timeout=PATIENCE_SECONDS) in (1, 2)
 
 
 async def test_a_job_is_written_once_though_the_answer_was_lost(live_plane: Plane, database_url: str) -> None:
@@ -99,7 +99,7 @@ async def test_a_job_is_written_once_though_the_answer_was_lost(live_plane: Plan
 
     jobs = [await counter.agent.submit() for _ in range(10)]
     async with worker_on(live_plane, faulty, concurrency=3):
-        answers = [await job.result(timeout=10) for job in jobs]
+        answers = [await job.result(timeout=PATIENCE_SECONDS) for job in jobs]
 
     assert answers == [1] * 10
     assert counter.starts == 10
@@ -133,10 +133,10 @@ async def test_one_failed_look_does_not_make_the_worker_blind_to_cancellations(l
     faulty.around("queue", "closed_runs", fault)
     job = await long.submit()
     async with worker_on(live_plane, faulty):
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), PATIENCE_SECONDS)
         await job.cancel()
-        await asyncio.wait_for(looked.wait(), 5)
-        await asyncio.wait_for(interrupted.wait(), 8)
+        await asyncio.wait_for(looked.wait(), PATIENCE_SECONDS)
+        await asyncio.wait_for(interrupted.wait(), PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("duty", ["promote_due", "next_due_in"])
@@ -146,7 +146,7 @@ async def test_the_timers_outlive_a_database_that_is_away(live_plane: Plane, dut
 
     job = await counter.agent.options(delay=0.1).submit()
     async with worker_on(live_plane, faulty):
-        assert await job.result(timeout=10) == 1
+        assert await job.result(timeout=PATIENCE_SECONDS) == 1
 
 
 async def test_a_worker_that_is_asked_to_stop_while_the_database_is_away_ends_all_the_same(
@@ -190,7 +190,7 @@ async def test_a_claim_that_arrives_after_the_request_to_stop_is_handed_back(liv
     faulty.around("queue", "claim", slow)
     job = await counter.agent.submit()
     async with worker_on(live_plane, faulty) as worker:
-        await asyncio.wait_for(claiming.wait(), 10)
+        await asyncio.wait_for(claiming.wait(), PATIENCE_SECONDS)
         worker.stop()
         stopped.set()
 
@@ -206,7 +206,7 @@ async def test_two_outages_in_a_row_lose_nothing(live_plane: Plane, database_url
     async with worker_on(live_plane, faulty, concurrency=4):
         for part, method in [("queue", "claim"), ("queue", "finish"), ("queue", "open_runs"), ("queue", "closed_runs")]:
             faulty.around(part, method, fails(1))
-        answers = [await job.result(timeout=15) for job in jobs]
+        answers = [await job.result(timeout=PATIENCE_SECONDS) for job in jobs]
 
     assert len(answers) == 30
     assert await broken_rules(database_url) == {}

@@ -12,6 +12,7 @@ import pytest
 from cortex_plane.adapters.system import SystemClock
 from cortex_plane.runtime import duty as module
 from cortex_plane.runtime.duty import Duty
+from tests.runtime.helpers import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +41,7 @@ async def test_it_is_done_again_and_again() -> None:
         return 0.0
 
     async with on_duty(once) as duty:
-        await asyncio.wait_for(often.wait(), 5)
+        await asyncio.wait_for(often.wait(), PATIENCE_SECONDS)
         assert duty.last_ok_at is not None
 
 
@@ -57,7 +58,7 @@ async def test_a_failure_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> Non
 
     async with on_duty(once) as duty:
         assert duty.last_ok_at is None
-        await asyncio.wait_for(well.wait(), 5)
+        await asyncio.wait_for(well.wait(), PATIENCE_SECONDS)
         await asyncio.sleep(0)
         assert duty.last_ok_at is not None
 
@@ -75,7 +76,7 @@ async def test_it_rests_longer_after_each_failure_up_to_a_limit(monkeypatch: pyt
         raise ValueError("always")
 
     async with on_duty(once):
-        await asyncio.wait_for(enough.wait(), 10)
+        await asyncio.wait_for(enough.wait(), PATIENCE_SECONDS)
 
     rests = [after - before for before, after in pairwise(moments)]
     least = [0.8 * rest for rest in (0.04, 0.08, 0.16, 0.16, 0.16)]
@@ -98,7 +99,7 @@ async def test_a_success_makes_it_brisk_again(monkeypatch: pytest.MonkeyPatch) -
         return 0.0
 
     async with on_duty(once):
-        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(done.wait(), PATIENCE_SECONDS)
 
 
 async def test_one_that_hangs_is_given_up_and_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +117,7 @@ async def test_one_that_hangs_is_given_up_and_done_again(monkeypatch: pytest.Mon
         return 60.0
 
     async with on_duty(once):
-        await asyncio.wait_for(again.wait(), 5)
+        await asyncio.wait_for(again.wait(), PATIENCE_SECONDS)
 
 
 async def test_it_can_be_woken() -> None:
@@ -130,10 +131,10 @@ async def test_it_can_be_woken() -> None:
         return 60.0
 
     async with on_duty(once) as duty:
-        await asyncio.wait_for(rested.wait(), 5)
+        await asyncio.wait_for(rested.wait(), PATIENCE_SECONDS)
         await asyncio.sleep(0.01)
         duty.wake()
-        await asyncio.wait_for(woken.wait(), 5)
+        await asyncio.wait_for(woken.wait(), PATIENCE_SECONDS)
 
 
 async def test_it_ends_when_told_even_at_the_moment_at_which_it_is_woken() -> None:
@@ -145,7 +146,7 @@ async def test_it_ends_when_told_even_at_the_moment_at_which_it_is_woken() -> No
 
     duty = Duty("test", once, SystemClock())
     task = asyncio.create_task(duty.run_for_ever())
-    await asyncio.wait_for(rested.wait(), 5)
+    await asyncio.wait_for(rested.wait(), PATIENCE_SECONDS)
     await asyncio.sleep(0.01)
     duty.wake()
     task.cancel()

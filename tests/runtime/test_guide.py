@@ -8,7 +8,7 @@ import pytest
 
 from cortex_plane import Context, GroupStatus, Submission
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import eventually, working
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually, working
 
 pytestmark = pytest.mark.anyio
 
@@ -41,9 +41,9 @@ async def test_templates_groups_costs_direct_runs_and_the_record_work_together(p
             on_failure="stop",
             callback=Submission("notify", {"text": "released"}),
         )
-        assert await job.result(timeout=20) == "2026-01-31"
+        assert await job.result(timeout=PATIENCE_SECONDS) == "2026-01-31"
         assert await plane.run_now("report-bot", {"day": "now"}, by="ada", timeout_seconds=20) == "now"
-        assert [await member.result(timeout=20) for member in group.jobs] == ["build", "deploy"]
+        assert [await member.result(timeout=PATIENCE_SECONDS) for member in group.jobs] == ["build", "deploy"]
         await eventually(was_told)
 
     assert told == [("released", "COMPLETED")]

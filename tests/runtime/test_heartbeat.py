@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
 
-from cortex_plane.adapters.system import SystemClock
 from cortex_plane.core.errors import Unavailable
 from cortex_plane.core.instants import Instant
 from cortex_plane.core.workers import Beat
 from cortex_plane.runtime.heartbeat import Heartbeat
+from tests.runtime.helpers import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -35,11 +35,33 @@ class Verdicts:
         self.came.set()
 
 
+class HeartTime(threading.Event):
+    """What tells a heart to stop, and its clock: the pauses between beats take no time, and turn the clock by their length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 1000.0
+
+    def now(self) -> Instant:
+        raise AssertionError("A heart has no use for the time of day.")
+
+    def elapsed(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds += timeout or 0.0
+        return super().wait(0.001)
+
+
 @asynccontextmanager
 async def beating(
-    beat: Callable[[float], int], verdicts: Verdicts, drain: Callable[[], None] = lambda: None
+    beat: Callable[[float], int], verdicts: Verdicts, time: HeartTime, drain: Callable[[], None] = lambda: None
 ) -> AsyncIterator[Heartbeat]:
-    heart = Heartbeat(beat, verdicts, SystemClock(), LEASE_SECONDS, 120.0, drain)
+    heart = Heartbeat(beat, verdicts, time, LEASE_SECONDS, math.inf, drain)
+    heart._stop = time
     heart.start()
     try:
         yield heart
@@ -47,28 +69,44 @@ async def beating(
         await heart.stop()
 
 
+class Beats:
+    """Counts, and says when there were enough."""
+
+    def __init__(self, enough: int, time: HeartTime) -> None:
+        self.moments: list[float] = []
+        self._enough, self._time = enough, time
+        self._came = threading.Event()
+
+    def count(self) -> int:
+        self.moments.append(self._time.elapsed())
+        if len(self.moments) >= self._enough:
+            self._came.set()
+        return len(self.moments)
+
+    async def came(self) -> None:
+        assert await asyncio.to_thread(self.came_while_nothing_else_runs)
+
+    def came_while_nothing_else_runs(self) -> bool:
+        return self._came.wait(PATIENCE_SECONDS)
+
+
 async def test_the_lease_is_renewed_well_before_it_runs_out() -> None:
-    moments: list[float] = []
-    verdicts = Verdicts()
+    verdicts, time = Verdicts(), HeartTime()
+    beats = Beats(6, time)
 
-    def beat(_seconds: float) -> bool:
-        moments.append(time.monotonic())
-        return True
+    async with beating(lambda _seconds: bool(beats.count()), verdicts, time):
+        await beats.came()
 
-    async with beating(beat, verdicts):
-        await asyncio.sleep(2.5 * LEASE_SECONDS)
-
-    gaps = [after - before for before, after in pairwise(moments)]
-    assert len(moments) >= 5
-    assert max(gaps) < LEASE_SECONDS
+    gaps = [after - before for before, after in pairwise(beats.moments)]
+    assert max(gaps) < LEASE_SECONDS / 2
     assert verdicts.heard == []
 
 
 async def test_a_worker_that_was_declared_lost_is_told_so_in_its_event_loop() -> None:
     verdicts = Verdicts()
 
-    async with beating(lambda _seconds: False, verdicts):
-        await asyncio.wait_for(verdicts.came.wait(), LEASE_SECONDS * 2)
+    async with beating(lambda _seconds: False, verdicts, HeartTime()):
+        await asyncio.wait_for(verdicts.came.wait(), PATIENCE_SECONDS)
 
     assert verdicts.heard == ["this worker was declared LOST"]
     assert verdicts.thread == threading.current_thread().name
@@ -77,8 +115,8 @@ async def test_a_worker_that_was_declared_lost_is_told_so_in_its_event_loop() ->
 async def test_a_worker_that_is_to_leave_is_told_so_in_its_event_loop_and_its_heart_goes_on() -> None:
     verdicts, told = Verdicts(), asyncio.Queue[str]()
 
-    async with beating(lambda _: Beat.DRAIN, verdicts, lambda: told.put_nowait(threading.current_thread().name)):
-        async with asyncio.timeout(LEASE_SECONDS * 3):
+    async with beating(lambda _: Beat.DRAIN, verdicts, HeartTime(), lambda: told.put_nowait(threading.current_thread().name)):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             threads = {await told.get() for _ in range(2)}
 
     assert threads == {threading.current_thread().name}
@@ -86,54 +124,47 @@ async def test_a_worker_that_is_to_leave_is_told_so_in_its_event_loop_and_its_he
 
 
 async def test_a_database_that_stays_away_costs_the_lease_before_others_may_take_it() -> None:
-    verdicts = Verdicts()
-    last_good = 0.0
-    beats = 0
+    verdicts, time = Verdicts(), HeartTime()
+    beats = Beats(1, time)
 
     def beat(_seconds: float) -> bool:
-        nonlocal last_good, beats
-        beats += 1
-        if beats > 1:
+        if beats.count() > 1:
             raise Unavailable("The database is away.")
-        last_good = time.monotonic()
         return True
 
-    async with beating(beat, verdicts):
-        await asyncio.wait_for(verdicts.came.wait(), LEASE_SECONDS * 4)
-        lost_after = time.monotonic() - last_good
+    async with beating(beat, verdicts, time):
+        await asyncio.wait_for(verdicts.came.wait(), PATIENCE_SECONDS)
 
+    lost_after = beats.moments[-1] - beats.moments[0]
     assert verdicts.heard == ["the lease could not be renewed in time"]
-    assert 0.5 * LEASE_SECONDS < lost_after < 1.5 * LEASE_SECONDS
-    assert beats > 2
+    assert 0.5 * LEASE_SECONDS < lost_after < LEASE_SECONDS
+    assert len(beats.moments) > 2
 
 
 async def test_a_database_that_comes_back_in_time_costs_nothing() -> None:
-    verdicts = Verdicts()
-    beats = 0
+    verdicts, time = Verdicts(), HeartTime()
+    beats = Beats(12, time)
 
     def beat(_seconds: float) -> bool:
-        nonlocal beats
-        beats += 1
-        if beats % 2:
+        if beats.count() % 2:
             raise Unavailable("The database is away for a moment.")
         return True
 
-    async with beating(beat, verdicts):
-        await asyncio.sleep(3 * LEASE_SECONDS)
+    async with beating(beat, verdicts, time):
+        await beats.came()
 
     assert verdicts.heard == []
-    assert beats > 5
 
 
 async def test_an_answer_that_takes_longer_than_the_lease_is_worth_nothing() -> None:
-    verdicts = Verdicts()
+    verdicts, time = Verdicts(), HeartTime()
 
     def beat(_seconds: float) -> bool:
-        time.sleep(LEASE_SECONDS * 1.2)  # The lease counts from the moment at which the beat was sent.
+        time.seconds += LEASE_SECONDS * 1.2  # The lease counts from the moment at which the beat was sent.
         return True
 
-    async with beating(beat, verdicts):
-        await asyncio.wait_for(verdicts.came.wait(), LEASE_SECONDS * 4)
+    async with beating(beat, verdicts, time):
+        await asyncio.wait_for(verdicts.came.wait(), PATIENCE_SECONDS)
 
     assert verdicts.heard == ["the lease could not be renewed in time"]
 
@@ -144,39 +175,36 @@ async def test_a_beat_that_fails_in_an_unforeseen_way_does_not_leave_the_worker_
     def beat(_seconds: float) -> bool:
         raise RuntimeError("something that nobody thought of")
 
-    async with beating(beat, verdicts):
-        await asyncio.wait_for(verdicts.came.wait(), LEASE_SECONDS * 4)
+    async with beating(beat, verdicts, HeartTime()):
+        await asyncio.wait_for(verdicts.came.wait(), PATIENCE_SECONDS)
 
     assert verdicts.heard == ["the lease could not be renewed in time"]
 
 
 async def test_a_beat_is_given_no_more_time_than_the_lease_has_left() -> None:
-    allowed: list[float] = []
-    verdicts = Verdicts()
+    allowed: list[tuple[float, float]] = []
+    verdicts, time = Verdicts(), HeartTime()
+    beats = Beats(6, time)
 
     def beat(seconds: float) -> bool:
-        allowed.append(seconds)
+        if beats.count() > 1:
+            allowed.append((seconds, beats.moments[-1] - beats.moments[-2]))
         return True
 
-    async with beating(beat, verdicts):
-        await asyncio.sleep(LEASE_SECONDS)
+    async with beating(beat, verdicts, time):
+        await beats.came()
 
-    assert allowed
-    assert all(0 < seconds <= LEASE_SECONDS for seconds in allowed)
+    assert all(0 < seconds <= LEASE_SECONDS - passed for seconds, passed in allowed)
 
 
 async def test_a_blocked_event_loop_does_not_stop_the_beat() -> None:
-    moments: list[float] = []
-    verdicts = Verdicts()
+    verdicts, time = Verdicts(), HeartTime()
+    beats = Beats(6, time)
 
-    def beat(_seconds: float) -> bool:
-        moments.append(time.monotonic())
-        return True
+    async with beating(lambda _seconds: bool(beats.count()), verdicts, time):
+        beaten = beats.came_while_nothing_else_runs()  # The event loop is blocked meanwhile.
 
-    async with beating(beat, verdicts):
-        time.sleep(2 * LEASE_SECONDS)  # noqa: ASYNC251 - this is the blocked loop.
-
-    assert len(moments) >= 3
+    assert beaten
     assert verdicts.heard == []
 
 
@@ -222,7 +250,7 @@ async def test_it_judges_others_only_when_its_own_heart_beats_regularly(leases: 
 
     heart = Heartbeat(beat, verdicts, clock, QUICK_LEASE_SECONDS, 120.0)
     heart.start()
-    await asyncio.wait_for(enough.wait(), 10)
+    await asyncio.wait_for(enough.wait(), PATIENCE_SECONDS)
     await heart.stop()
 
     assert seen[: len(settled)] == settled

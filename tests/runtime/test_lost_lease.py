@@ -14,7 +14,7 @@ from cortex_plane.core.jobs import WorkerId
 from cortex_plane.core.states import WorkerStatus
 from cortex_plane.ports.store import Store
 from tests.runtime.faults import FaultyStore, Outage, fails
-from tests.runtime.helpers import eventually, status_becomes, worker_on
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually, status_becomes, worker_on
 
 pytestmark = pytest.mark.anyio
 
@@ -49,11 +49,11 @@ async def test_a_worker_declared_lost_stops_its_jobs_and_goes_on_under_a_new_id(
     job = await patient.agent.submit()
 
     async with worker_on(live_plane, store):
-        await asyncio.wait_for(patient.started.wait(), 10)
+        await asyncio.wait_for(patient.started.wait(), PATIENCE_SECONDS)
         first = await live_worker(store)
         await store.workers.give_up(first)  # As if another worker had declared it lost.
-        await asyncio.wait_for(patient.interrupted.wait(), 5)
-        answer = await job.result(timeout=15)
+        await asyncio.wait_for(patient.interrupted.wait(), PATIENCE_SECONDS)
+        answer = await job.result(timeout=PATIENCE_SECONDS)
 
     runs = await job.runs()
     assert answer == 2
@@ -71,13 +71,13 @@ async def test_a_worker_that_cannot_renew_its_lease_stops_its_jobs_before_others
     job = await patient.agent.submit()
 
     async with worker_on(live_plane, faulty, lease_seconds=3.0):
-        await asyncio.wait_for(patient.started.wait(), 10)
+        await asyncio.wait_for(patient.started.wait(), PATIENCE_SECONDS)
         outage.down = True
         (worker,) = await store.workers.list()
-        await asyncio.wait_for(patient.interrupted.wait(), 5)
+        await asyncio.wait_for(patient.interrupted.wait(), PATIENCE_SECONDS)
         stopped_at = datetime.now(UTC)
         outage.down = False
-        assert await job.result(timeout=15) == 2
+        assert await job.result(timeout=PATIENCE_SECONDS) == 2
 
     assert stopped_at < worker.lease_until
     assert [run.status for run in await job.runs()] == [RunStatus.FAILED, RunStatus.COMPLETED]
@@ -99,10 +99,10 @@ async def test_a_result_that_comes_after_the_lease_is_lost_is_not_written(live_p
 
     job = await stubborn.submit()
     async with worker_on(live_plane, store):
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), PATIENCE_SECONDS)
         await store.workers.give_up(await live_worker(store))
-        await asyncio.wait_for(lost.wait(), 5)
-        answer = await job.result(timeout=15)
+        await asyncio.wait_for(lost.wait(), PATIENCE_SECONDS)
+        answer = await job.result(timeout=PATIENCE_SECONDS)
 
     assert answer == "attempt 2"
     completions = [entry for entry in await job.history() if entry.new_status is JobStatus.COMPLETED]
@@ -115,16 +115,17 @@ async def test_a_database_that_is_still_away_does_not_end_the_worker_that_starts
     job = await patient.agent.submit()
 
     async with worker_on(live_plane, faulty):
-        await asyncio.wait_for(patient.started.wait(), 10)
+        await asyncio.wait_for(patient.started.wait(), PATIENCE_SECONDS)
         faulty.around("workers", "register", fails(2))
         await store.workers.give_up(await live_worker(store))
 
-        assert await job.result(timeout=15) == 2
+        assert await job.result(timeout=PATIENCE_SECONDS) == 2
 
 
 async def test_a_completion_that_waits_for_the_database_when_the_lease_is_lost_does_not_hold_up_the_new_start(
-    live_plane: Plane,
+    live_plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("cortex_plane.runtime.worker.LAST_WORD_SECONDS", 3600.0)  # Who waits for such answers waits too long.
     store = await live_plane.store
     faulty: Any = FaultyStore(store)
     starts = 0
@@ -151,19 +152,16 @@ async def test_a_completion_that_waits_for_the_database_when_the_lease_is_lost_d
 
         await eventually(ran)
         first = await live_worker(store)
-        before = asyncio.get_running_loop().time()
         await store.workers.give_up(first)
 
         async def began_anew() -> bool:
             return any(worker.status is WorkerStatus.LIVE and worker.id != first for worker in await store.workers.list())
 
         await eventually(began_anew)
-        took = asyncio.get_running_loop().time() - before
         away = False
-        answer = await job.result(timeout=15)
+        answer = await job.result(timeout=PATIENCE_SECONDS)
 
     assert answer == 2
-    assert took < 4.0  # A beat to notice; nobody waits for answers that never come.
 
 
 async def test_the_other_jobs_of_the_new_life_are_written_as_usual(live_plane: Plane) -> None:
@@ -175,10 +173,10 @@ async def test_the_other_jobs_of_the_new_life_are_written_as_usual(live_plane: P
 
     await patient.agent.submit()
     async with worker_on(live_plane, store, concurrency=1):
-        await asyncio.wait_for(patient.started.wait(), 10)
+        await asyncio.wait_for(patient.started.wait(), PATIENCE_SECONDS)
         first = await live_worker(store)
         await store.workers.give_up(first)
-        answers = [await (await quick.submit()).result(timeout=15) for _ in range(3)]
+        answers = [await (await quick.submit()).result(timeout=PATIENCE_SECONDS) for _ in range(3)]
         await status_becomes(await quick.submit(), JobStatus.COMPLETED)
 
     assert answers == ["fine"] * 3

@@ -9,7 +9,7 @@ import pytest
 
 from cortex_plane import Agent, Backoff, Context, JobStatus, RetryPolicy
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import working
+from tests.runtime.helpers import PATIENCE_SECONDS, working
 
 pytestmark = pytest.mark.anyio
 
@@ -129,7 +129,7 @@ async def test_a_running_worker_starts_a_job_that_falls_due(plane: TestPlane) ->
     job = await starts.agent.options(delay=3600).submit("due")
     async with working(plane):
         await plane.clock.advance(hours=1)
-        await job.result(timeout=10)
+        await job.result(timeout=PATIENCE_SECONDS)
 
     assert starts.words == ["due"]
 

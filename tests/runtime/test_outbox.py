@@ -23,7 +23,7 @@ from cortex_plane.runtime.outbox import Outbox
 from cortex_plane.testing import ManualClock
 from tests.end_to_end.inspection import query
 from tests.runtime.faults import FaultyStore, Recorder, fails, loses_answer
-from tests.runtime.helpers import claim, eventually, register_agent, register_worker, submit_to
+from tests.runtime.helpers import PATIENCE_SECONDS, claim, eventually, register_agent, register_worker, submit_to
 
 pytestmark = pytest.mark.anyio
 
@@ -209,7 +209,7 @@ async def test_abandoning_answers_those_who_wait_and_those_whose_batch_is_under_
         asyncio.ensure_future(desk.outbox.finish(completed(first))),
         asyncio.ensure_future(desk.outbox.finish(completed(second))),
     ]
-    await asyncio.wait_for(under_way.wait(), 5)
+    await asyncio.wait_for(under_way.wait(), PATIENCE_SECONDS)
     late: list[asyncio.Future[Any]] = [
         asyncio.ensure_future(desk.outbox.finish(completed(third))),
         asyncio.ensure_future(desk.outbox.save(snapshot(fourth, 1))),

@@ -12,7 +12,7 @@ from cortex_plane.core.instants import Instant
 from cortex_plane.core.jobs import Claimed
 from cortex_plane.runtime.pace import MOST_AHEAD, Pace
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import eventually, status_becomes, working
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually, status_becomes, working
 
 QUICK_SECONDS = 0.001
 SLOW_SECONDS = 0.5
@@ -128,7 +128,7 @@ async def test_a_worker_with_slow_jobs_leaves_the_rest_to_others(plane: TestPlan
         statuses = [await job.status() for job in jobs]
         go_on.set()
         for job in jobs:
-            await job.result(timeout=10)
+            await job.result(timeout=PATIENCE_SECONDS)
 
     assert statuses == [JobStatus.RUNNING] * 2 + [JobStatus.PENDING] * 8
 

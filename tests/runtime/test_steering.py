@@ -9,7 +9,7 @@ import pytest
 from cortex_plane import Context, JobCancelled, JobFailed, JobStatus
 from cortex_plane.core.errors import InvalidInput, QueueBusy, TenantNotFound, UnknownAgent
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import eventually, status_becomes, working
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually, status_becomes, working
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ async def test_a_direct_run_answers_with_the_result_and_leaves_the_queue_as_it_w
     await eventually(plane.reservations)
     async with working(plane):
         assert await answer == 42
-        assert [await job.result(timeout=10) for job in waiting] == [0, 1, 2]
+        assert [await job.result(timeout=PATIENCE_SECONDS) for job in waiting] == [0, 1, 2]
 
     direct = (await plane.list(limit=1))[0]
     runs = [(await plane.runs(job_id))[0] for job_id in (direct.id, *(job.id for job in waiting))]
@@ -86,7 +86,7 @@ async def test_a_caller_that_goes_away_leaves_nothing_that_runs(plane: TestPlane
     await plane.clock.advance(seconds=31)
     async with working(plane):
         with pytest.raises(JobCancelled):
-            await plane.job(held.job_id).result(timeout=10)
+            await plane.job(held.job_id).result(timeout=PATIENCE_SECONDS)
 
     assert await plane.runs(held.job_id) == []
 
@@ -112,7 +112,7 @@ async def test_an_agents_own_limit_holds_over_all_workers_until_an_operator_says
     jobs = [await plane.submit("narrow") for _ in range(8)]
     async with working(plane, concurrency=10), working(plane, concurrency=10):
         for job in jobs:
-            await job.result(timeout=20)
+            await job.result(timeout=PATIENCE_SECONDS)
     assert most == 2
 
     await plane.limit(5, agent="narrow", actor="ada")
@@ -149,7 +149,7 @@ async def test_why_while_work_goes_on(plane: TestPlane) -> None:
         assert await codes(plane, blocked.id) == ["key_held", "limit_reached"]
         assert await codes(plane, limited.id) == ["limit_reached"]
         gates["go"].set()
-        await limited.result(timeout=10)
+        await limited.result(timeout=PATIENCE_SECONDS)
     assert await codes(plane, limited.id) == ["ended"]
 
 

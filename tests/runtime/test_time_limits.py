@@ -12,7 +12,7 @@ import pytest
 from cortex_plane import Context, JobFailed, JobStatus, RunStatus
 from cortex_plane.runtime.pace import Pace
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import working
+from tests.runtime.helpers import PATIENCE_SECONDS, working
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ async def test_a_plain_function_is_told_that_its_time_is_up(plane: TestPlane) ->
 
     @plane.agent("slow", timeout=0.1, max_retries=0)
     def slow(ctx: Context) -> None:
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE_SECONDS
         while not ctx.cancelled and time.monotonic() < until:
             time.sleep(0.01)
         if ctx.cancelled:
@@ -84,7 +84,7 @@ async def test_a_plain_function_is_told_that_its_time_is_up(plane: TestPlane) ->
 
     with pytest.raises(JobFailed, match="did not finish"):
         await job.result()
-    assert await asyncio.to_thread(told.wait, 10)
+    assert await asyncio.to_thread(told.wait, PATIENCE_SECONDS)
 
 
 async def test_a_handlers_own_timeout_error_is_not_the_workers(plane: TestPlane) -> None:
@@ -103,11 +103,15 @@ async def test_a_handlers_own_timeout_error_is_not_the_workers(plane: TestPlane)
 async def test_waiting_for_a_slot_does_not_count(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pace, "ahead", lambda _pace: 3)  # They are claimed at once, and wait inside the worker.
 
-    @plane.agent("steady", timeout=1.0, max_retries=0)
-    async def steady(ctx: Context) -> None:
-        await asyncio.sleep(0.6)
+    @plane.agent("slow")
+    async def slow(ctx: Context) -> None:
+        await asyncio.sleep(1.8)
 
-    jobs = [await steady.submit() for _ in range(3)]
+    @plane.agent("quick", timeout=1.5, max_retries=0)
+    async def quick(ctx: Context) -> None:
+        await asyncio.sleep(0)
+
+    jobs = [await slow.submit(), await quick.submit(), await quick.submit()]
     await plane.work(concurrency=1)
 
     assert [await job.status() for job in jobs] == [JobStatus.COMPLETED] * 3
@@ -116,16 +120,16 @@ async def test_waiting_for_a_slot_does_not_count(plane: TestPlane, monkeypatch: 
 async def test_waiting_for_a_thread_that_an_earlier_job_still_holds_does_not_count(plane: TestPlane) -> None:
     @plane.agent("deaf", timeout=0.2, max_retries=0)
     def deaf(ctx: Context) -> None:
-        time.sleep(1.2)  # Long after its time is up: nobody can interrupt a thread.
+        time.sleep(1.5)  # Long after its time is up: nobody can interrupt a thread.
 
-    @plane.agent("quick", timeout=0.5, max_retries=0)
+    @plane.agent("quick", timeout=1.0, max_retries=0)
     def quick(ctx: Context) -> str:
         return "in time"
 
     first, second = await deaf.submit(), await quick.submit()
     async with working(plane, concurrency=1):
         with pytest.raises(JobFailed, match="did not finish"):
-            await first.result(timeout=10)
-        answer = await second.result(timeout=10)
+            await first.result(timeout=PATIENCE_SECONDS)
+        answer = await second.result(timeout=PATIENCE_SECONDS)
 
     assert answer == "in time"

@@ -14,6 +14,7 @@ from cortex_plane.core.states import JobStatus
 from cortex_plane.testing import ManualClock
 from cortex_plane.wiring import open_store
 from tests.contract.support import BOOM, Scene
+from tests.runtime.helpers import PATIENCE_SECONDS
 from tests.storage.proxy import without_notifications
 
 pytestmark = pytest.mark.anyio
@@ -82,7 +83,7 @@ async def test_a_worker_behind_such_a_pooler_runs_jobs_that_come_later(postgres_
         working = asyncio.create_task(plane.run_worker())
         async with Plane(postgres_url) as other:
             job = await other.submit("double", {"number": 21})
-            assert await job.result(timeout=10) == 42
+            assert await job.result(timeout=PATIENCE_SECONDS) == 42
         plane.stop_workers()
         await asyncio.wait_for(working, 20)
         await plane.close()

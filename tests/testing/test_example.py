@@ -36,4 +36,4 @@ async def test_a_crash_and_three_days_of_sleep_repeat_nothing(cortex_plane: Test
 
     assert await job.result(timeout=5) == 285
     assert done == list(range(10))
-    assert time.perf_counter() - began < 5  # Far less on a machine that has nothing else to do.
+    assert time.perf_counter() - began < 30  # On a machine that has nothing else to do, a hundredth of that.

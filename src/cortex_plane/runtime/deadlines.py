@@ -5,6 +5,8 @@ Apart from the timers: whatever goes wrong with an approval, delayed jobs and re
 
 from __future__ import annotations
 
+import asyncio
+
 from cortex_plane.operations import chase_approvals as chasing
 from cortex_plane.operations import expire_approvals as expiring
 from cortex_plane.ports.store import Store
@@ -18,6 +20,7 @@ class Deadlines:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._acting = asyncio.Lock()
 
     async def once(self) -> float:
         if await self.act():
@@ -29,9 +32,10 @@ class Deadlines:
 
     async def act(self) -> bool:
         """Does what is due, one batch of it; whether there may be more. While none is open, this is one look into an index."""
-        due = await self._store.approvals.next_due_in()
-        if due is None or due > 0:
-            return False
-        ended = await expiring.expire_approvals(self._store)
-        chased = await chasing.chase_approvals(self._store)
-        return ended == expiring.BATCH or chased == chasing.BATCH
+        async with self._acting:  # The second of two would skip what the first has locked.
+            due = await self._store.approvals.next_due_in()
+            if due is None or due > 0:
+                return False
+            ended = await expiring.expire_approvals(self._store)
+            chased = await chasing.chase_approvals(self._store)
+            return ended == expiring.BATCH or chased == chasing.BATCH

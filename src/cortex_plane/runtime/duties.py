@@ -13,15 +13,26 @@ from cortex_plane.runtime.reporter import Reporter
 from cortex_plane.runtime.rescuer import Rescuer
 from cortex_plane.runtime.run_figures import RunFigures
 from cortex_plane.runtime.sealer import Sealer
-from cortex_plane.runtime.timers import BATCH, Timers
+from cortex_plane.runtime.timers import Timers
+
+
+class Due:
+    """What has fallen due. Two duties see to it in their own time; a worker that will not wait for them makes it ready."""
+
+    def __init__(self, store: Store) -> None:
+        self.timers, self.deadlines = Timers(store), Deadlines(store)
+
+    async def make_ready(self) -> None:
+        await self.deadlines.act()
+        await self.timers.promote()
 
 
 def duties_of(
-    store: Store, clock: Clock, new_id: NewId, lender: Lender, rescuer: Rescuer, reporter: Reporter, figures: RunFigures
+    store: Store, clock: Clock, new_id: NewId, lender: Lender, due: Due, rescuer: Rescuer, reporter: Reporter, figures: RunFigures
 ) -> list[Duty]:
     return [
-        Duty("timers", Timers(store).once, clock),
-        Duty("deadlines", Deadlines(store).once, clock),
+        Duty("timers", due.timers.once, clock),
+        Duty("deadlines", due.deadlines.once, clock),
         Duty("rescuer", rescuer.once, clock),
         Duty("sealer", Sealer(store).once, clock),
         Duty("pruner", Pruner(store).once, clock),
@@ -29,9 +40,3 @@ def duties_of(
         Duty("reporter", reporter.once, clock),
         Duty("counter", figures.once, clock),
     ]
-
-
-async def make_ready(store: Store) -> None:
-    """What is due at this moment, for a worker that will not wait for its duties."""
-    await Deadlines(store).act()
-    await store.queue.promote_due(BATCH)

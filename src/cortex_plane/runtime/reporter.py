@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -26,6 +27,7 @@ class Reporter:
         self._waiting: list[NewEvent] = []
         self._progress: dict[RunId, NewEvent] = {}
         self._lock = threading.Lock()
+        self._writing = asyncio.Lock()
 
     def tell(self, job_id: JobId, run_id: RunId, kind: EventKind, data: Mapping[str, Any]) -> None:
         event = NewEvent(job_id, run_id, self._clock.now(), kind, dumps(_plain(data)))
@@ -36,9 +38,10 @@ class Reporter:
                 self._waiting.append(event)
 
     async def once(self) -> float:
-        """A duty of the worker: writes what was told."""
-        while batch := self._next_batch():
-            await self._store.events.add(batch)
+        """A duty of the worker: writes what was told. Whoever leaves waits here until what is just being written is."""
+        async with self._writing:
+            while batch := self._next_batch():
+                await self._store.events.add(batch)
         return PAUSE_SECONDS
 
     def _next_batch(self) -> list[NewEvent]:

@@ -26,7 +26,7 @@ from cortex_plane.core.workers import DEFAULT_LEASE_SECONDS, NewWorker, actor_of
 from cortex_plane.ports.clock import Clock, NewId, Random
 from cortex_plane.ports.store import Store
 from cortex_plane.runtime.agents import AgentCode
-from cortex_plane.runtime.duties import duties_of, make_ready
+from cortex_plane.runtime.duties import Due, duties_of
 from cortex_plane.runtime.duty import Duty
 from cortex_plane.runtime.execution import Execution
 from cortex_plane.runtime.heartbeat import Heartbeat
@@ -72,7 +72,7 @@ class Worker:
     ) -> None:
         self._lender = lender
         self._reporter = Reporter(store, clock)
-        self._figures = RunFigures(store)
+        self._figures, self._due = RunFigures(store), Due(store)
         self._store, self._agents, self._options = store, agents, options
         self._clock, self._new_id, self._random = clock, new_id, random
         self._queues = (*options.queues, INTERNAL_QUEUE)
@@ -185,7 +185,9 @@ class Worker:
         rescuer = Rescuer(
             self._store, self._worker_id, self._options.lease_seconds, lambda: heart.settled, self._new_id, self._random
         )
-        self.duties = duties_of(self._store, self._clock, self._new_id, self._lender, rescuer, self._reporter, self._figures)
+        self.duties = duties_of(
+            self._store, self._clock, self._new_id, self._lender, self._due, rescuer, self._reporter, self._figures
+        )
         yield from ((f"cortex-{duty.name}", duty.run_for_ever()) for duty in self.duties)
         yield "cortex-comparer", self._compare_with_the_database()
 
@@ -203,7 +205,7 @@ class Worker:
 
     async def _claim_until_told(self, until_idle: bool) -> None:
         if until_idle:
-            await make_ready(self._store)  # What is due now counts as ready, in its own place.
+            await self._due.make_ready()  # What is due now counts as ready, in its own place.
         promoted = False
         while not self._stopping.is_set():
             self._wake.clear()
@@ -218,7 +220,7 @@ class Worker:
             if until_idle and room > 0 and not claimed and not self._running:
                 if promoted:
                     return
-                await make_ready(self._store)  # Look once more.
+                await self._due.make_ready()  # Look once more.
                 promoted = True
                 continue
             promoted = False

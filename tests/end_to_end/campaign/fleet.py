@@ -4,11 +4,9 @@ every other minute some of them are killed in the middle of it and started anew.
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,9 +17,9 @@ from typing import Self
 from tests.contract.support import Raw
 from tests.end_to_end.campaign.clock import SharedClock
 from tests.end_to_end.campaign.worker import LEASE_SECONDS
+from tests.forked import Forked
 from tests.runtime.helpers import eventually
 
-ROOT = Path(__file__).parents[3]
 STEP = timedelta(seconds=10)
 PATIENCE_SECONDS = 120.0
 STANDSTILL_SECONDS = 1.5
@@ -40,7 +38,7 @@ class Schedulers:
     chance: random.Random
     kills: int = 0
     turns: int = 0
-    _lives: list[tuple[str, subprocess.Popen[bytes]]] = field(default_factory=list)
+    _lives: list[tuple[str, Forked]] = field(default_factory=list)
     _killed: set[str] = field(default_factory=set)
     _started: int = 0
 
@@ -93,13 +91,11 @@ class Schedulers:
         self._killed.add(name)
         self._lives[place] = self._start()
 
-    def _start(self) -> tuple[str, subprocess.Popen[bytes]]:
+    def _start(self) -> tuple[str, Forked]:
         self._started += 1
         name = f"scheduler-{self._started}"
-        said = json.dumps({"url": self.url, "clock": str(self.clock_file), "name": name})
-        with (self.folder / f"{name}.log").open("wb") as log:
-            command = [sys.executable, "-m", "tests.end_to_end.campaign.worker", said]
-            return name, subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        options = {"url": self.url, "clock": str(self.clock_file), "name": name}
+        return name, Forked("tests.end_to_end.campaign.worker", options, self.folder / f"{name}.log")
 
     async def _all_registered(self) -> bool:
         ((found,),) = await self.raw("select count(*) from cortex.worker where status = 'LIVE'")

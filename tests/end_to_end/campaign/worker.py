@@ -1,23 +1,17 @@
-"""One of the schedulers: a worker that runs slots and what they start, until it is killed.
-
-python -m tests.end_to_end.campaign.worker '{"url": …, "clock": …, "name": …}'
-"""
+"""One of the schedulers: a worker that runs slots and what they start, until it is killed."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from cortex_plane import Context, Plane, Settings
-from cortex_plane.adapters.event_loop import run
 from cortex_plane.runtime import heartbeat
 from tests.end_to_end.campaign.clock import SharedClock
 from tests.end_to_end.campaign.rules import QUICK, SLOW, SLOW_SECONDS
@@ -70,7 +64,8 @@ class Mortality:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def work(url: str, clock: str, name: str) -> None:
+async def main(url: str, clock: str, name: str) -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     heartbeat.BEATS_IN_A_LEASE = LEASE_SECONDS / BEAT_SECONDS  # type: ignore[assignment]
     settings = Settings(database_url=url, lease_seconds=LEASE_SECONDS, files=str(Path(clock).parent / "files"))
     plane = Plane(settings=settings, clock=SharedClock(Path(clock)))
@@ -78,8 +73,3 @@ async def work(url: str, clock: str, name: str) -> None:
     async with plane:
         Mortality(await plane.store)
         await plane.run_worker(name=name)
-
-
-if __name__ == "__main__":
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    run(work(**json.loads(sys.argv[1])))
