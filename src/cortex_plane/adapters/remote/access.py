@@ -55,12 +55,18 @@ class RemoteAccess(Access):
             )
         return AddedKey(made.key, made.secret)
 
-    async def keys(self, *, tenant: str | None = None) -> list[ApiKey]:
-        """Those of one tenant."""
+    async def keys(self, *, tenant: str | None = None, shared: bool = False) -> list[ApiKey]:
+        """Those of one tenant; an admin of all tenants also sees those that work in every tenant."""
         return await self._server.get(list[ApiKey], "keys", tenant=tenant)
 
     async def revoke_key(
-        self, id_or_prefix: str, *, tenant: str | None = None, actor: str | None = None, reason: str | None = None
+        self,
+        id_or_prefix: str,
+        *,
+        tenant: str | None = None,
+        shared: bool = False,
+        actor: str | None = None,
+        reason: str | None = None,
     ) -> ApiKey:
         key = key_named(id_or_prefix, await self.keys(tenant=tenant))
         return await self._server.delete(ApiKey, "keys", key.id, tenant=tenant, reason=reason)
