@@ -61,6 +61,8 @@ LOOKING = [
     "runs list --job {failed} --status failed",
     "runs list --job {done} --status nonsense",
     "runs list --status running",
+    "runs list --status failed --json",
+    "runs list",
     "runs list --worker nobody",
     "workers list --json",
     "workers list",
