@@ -69,7 +69,7 @@ async def get_to_know(plane: Plane, copies: int) -> Known:
     [approval, *_] = await plane.approvals.list(limit=1)
     deep_approval = (await plane.approvals.list(limit=200))[-1]
     running = await plane.get(jobs[JobStatus.RUNNING])
-    deep_run = (await store.runs.list_open(running.tenant_id, limit=500))[-1]
+    deep_run = (await store.runs.page(tenant_id=running.tenant_id, limit=500)).runs[-1]
     dead = (await plane.webhooks.dead_letters(limit=200))[-1]
     middle, newest = (await plane.get(deep_job)).created_at, (await plane.get(jobs[JobStatus.COMPLETED])).created_at
     [entry] = await plane.audit.list(until=middle, limit=1)
@@ -95,7 +95,7 @@ async def get_to_know(plane: Plane, copies: int) -> Known:
             "/api/v1/groups": ("group", deep_group.id),
             "/api/v1/approvals": ("approvals", deep_approval.id),
             "/api/v1/inbox": ("approvals", deep_approval.id),
-            "/api/v1/runs": ("run", deep_run.id),
+            "/api/v1/runs": ("run", f"{deep_run.job_id} {deep_run.id}"),
             "/api/v1/dead-letters": ("dead", dead.job_id),
             "/api/v1/schedules": ("schedule", "schedule-150"),
         },

@@ -9,6 +9,7 @@ from cortex_plane.core.access import Account, AddedKey, ApiKey, Credential, Sign
 from cortex_plane.operations.add_account import add_account, find_account
 from cortex_plane.operations.add_api_key import KeyWish, add_api_key
 from cortex_plane.operations.give_role import give_role, take_role
+from cortex_plane.operations.list_api_keys import list_api_keys
 from cortex_plane.operations.revoke_api_key import revoke_api_key
 from cortex_plane.operations.set_password import set_password
 from cortex_plane.operations.sign_in import TTL_SECONDS, sign_in, sign_out
@@ -39,17 +40,25 @@ class Access:
         wish = KeyWish(name, roles, tenant, user, ttl_seconds, actor)
         return await add_api_key(opened.store, opened.directory, self._plane._ids, wish)
 
-    async def keys(self, *, tenant: str | None = None) -> list[ApiKey]:
-        opened = await self._plane._open_here()
-        return await opened.store.keys.list(None if tenant is None else await opened.directory.tenant(tenant))
-
-    async def revoke_key(
-        self, id_or_prefix: str, *, tenant: str | None = None, actor: str | None = None, reason: str | None = None
-    ) -> ApiKey:
-        """With a tenant, only a key of that tenant is found."""
+    async def keys(self, *, tenant: str | None = None, shared: bool = False) -> list[ApiKey]:
+        """All of them, or those of one tenant; with `shared` also those that work in every tenant."""
         opened = await self._plane._open_here()
         tenant_id = None if tenant is None else await opened.directory.tenant(tenant)
-        return await revoke_api_key(opened.store, id_or_prefix, tenant_id=tenant_id, actor=actor, reason=reason)
+        return await list_api_keys(opened.store, tenant_id, shared=shared)
+
+    async def revoke_key(
+        self,
+        id_or_prefix: str,
+        *,
+        tenant: str | None = None,
+        shared: bool = False,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> ApiKey:
+        """With a tenant, only a key of that tenant is found; with `shared` also one that works in every tenant."""
+        opened = await self._plane._open_here()
+        tenant_id = None if tenant is None else await opened.directory.tenant(tenant)
+        return await revoke_api_key(opened.store, id_or_prefix, tenant_id=tenant_id, shared=shared, actor=actor, reason=reason)
 
     # -- people ----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from cortex_plane.insides import Inside
 from cortex_plane.operations.find_job import find_job, find_job_id
 from cortex_plane.operations.follow_job import START, follow_job
 from cortex_plane.operations.look_at_queues import look_at_queues
+from cortex_plane.operations.search_jobs import LONGEST_PAGE, JobWish, search_jobs
 from cortex_plane.operations.tell_job import Story
 from cortex_plane.ports.clock import Clock
 
@@ -76,6 +77,21 @@ class Looking:
     async def queues(self) -> list[QueueState]:
         """Every queue in which something waits or runs, or for which something is set."""
         return await look_at_queues((await self._open_here()).store)
+
+    async def search(
+        self, wish: JobWish, *, tenant: str | None = None, before: str | None = None, limit: int = 50
+    ) -> list[JobSummary]:
+        """Newest first, by tags, times and words of the payload too. The plane's own jobs are left out unless their queue is
+        named. However rare they are, it looks until it has found so many."""
+        opened, last, found = await self._open_here(), None if before is None else JobId(before), list[JobSummary]()
+        tenant_id = None if tenant is None else await opened.directory.tenant(tenant)
+        while True:
+            wanted = min(limit - len(found), LONGEST_PAGE)
+            page = await search_jobs(opened.store, opened.directory, wish, tenant_id=tenant_id, before=last, limit=wanted)
+            found += [one.summary for one in page.jobs]
+            if page.next_before is None or len(found) >= limit:
+                return found
+            last = page.next_before
 
     async def list(
         self,

@@ -38,6 +38,12 @@ def test_a_key_is_shown_once_listed_by_its_beginning_and_revoked(made: Cortex) -
     assert "hash" not in key
 
 
+def test_where_there_is_no_key_it_is_said_how_to_make_one(made: Cortex) -> None:
+    listed = made("keys", "list")
+
+    assert (listed.code, listed.out) == (0, "There are no keys yet. To add one:  cortex keys add NAME --role ROLE\n")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -132,3 +132,46 @@ If the data is elsewhere, say where with --database-url or CORTEX_DATABASE_URL; 
 """
     )
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        (["--tag", "night"], 1),
+        (["--text", "OTTERS"], 2),
+        (["--text", "otters", "--tag", "night"], 1),
+        (["--since", "2000-01-01", "--until", "2200-01-01T00:00+01:00"], 3),
+        (["--until", "2000-01-01"], 0),
+        (["--tenant", "acme"], 1),
+        (["--tenant", "acme", "--tag", "night"], 0),
+    ],
+)
+def test_jobs_are_found_by_label_words_time_and_tenant(
+    cortex: Cortex, database_url: str, run_in: RunIn, filters: list[str], found: int
+) -> None:
+    async def fill(plane: Plane) -> None:
+        await plane.tenants.add("acme")
+        await plane.submit("greet", {"name": "otters"}, tags=["night"])
+        await plane.submit("greet", {"name": "Otters"})
+        await plane.submit("greet", {"name": "beavers"}, tenant="acme")
+
+    run_in(database_url, fill)
+
+    listed = json.loads(cortex("jobs", "list", *filters, "--json", "--database-url", database_url).out)
+
+    assert len(listed["jobs"]) == found
+
+
+def test_the_planes_own_jobs_are_listed_only_where_they_are_named(cortex: Cortex, database_url: str, run_in: RunIn) -> None:
+    async def fill(plane: Plane) -> None:
+        await plane.schedules.add("nightly", "agent:greet", "0 3 * * *")
+
+    run_in(database_url, fill)
+
+    def listed(*filters: str) -> list[str]:
+        result = cortex("jobs", "list", *filters, "--json", "--database-url", database_url)
+        return [job["job_type"] for job in json.loads(result.out)["jobs"]]
+
+    assert listed() == []
+    assert listed("--queue", "cortex") == ["cortex.slot"]
+    assert listed("--agent", "cortex.slot") == ["cortex.slot"]

@@ -302,7 +302,6 @@ REFUSED = {
     "keys add me --role admin --tenant default --user ada": "Through a server, a key is made for one tenant and for no user",
     "approvals list --as bob": 'Through a server you are "ada", by your key: --as can name nobody else.',
     "approvals list --mine --all": "Through a server, what waits for you is listed whole",
-    "runs list --status failed": "Through a server, runs that have ended are found by their job only. Name it: --job ID",
     "retention run": "This works on the database itself, not through a server.",
 }
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cortex_plane.adapters.storage import runs
 from cortex_plane.core.errors import AmbiguousRun, AmbiguousWorker, InvalidInput, RunNotFound, WorkerNotFound
 from cortex_plane.core.outcomes import Done
+from cortex_plane.core.run_pages import RunPage
 from cortex_plane.core.states import RunStatus
 from cortex_plane.operations.find_run import find_run
 from cortex_plane.operations.find_worker import find_worker
@@ -97,3 +99,31 @@ async def test_of_two_workers_of_one_name_the_one_that_lives_is_meant(scene: Sce
     await scene.store.workers.give_up(await scene.worker("host:1"))
 
     assert (await find_worker(scene.store, "host:1")).id == here
+
+
+async def test_a_page_of_runs_that_are_rare_may_be_short_and_still_have_a_next_one(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "BATCH", 2)
+    monkeypatch.setattr(runs, "LOOKED_AT", 4)
+    rare = await scene.running()
+    await scene.finish(rare, FATAL)
+    for _ in range(5):
+        await scene.finish(await scene.running(), Done("1"))
+
+    first = await scene.store.runs.page(status=RunStatus.FAILED, limit=1)
+    second = await scene.store.runs.page(status=RunStatus.FAILED, before=first.next_before, limit=1)
+
+    assert (first.runs, first.next_before is None) == ([], False)
+    assert [run.id for run in second.runs] == [rare.run_id]
+    assert await scene.store.runs.page(status=RunStatus.FAILED, before=second.next_before, limit=1) == RunPage([], None)
+
+
+async def test_runs_that_have_not_ended_come_page_by_page(scene: Scene) -> None:
+    claimed = [await scene.running() for _ in range(3)]
+
+    first = await scene.store.runs.page(status=RunStatus.RUNNING, limit=2)
+    second = await scene.store.runs.page(status=RunStatus.RUNNING, before=first.next_before, limit=2)
+
+    assert [run.id for run in (*first.runs, *second.runs)] == [one.run_id for one in reversed(claimed)]
+    assert second.next_before is None

@@ -9,7 +9,7 @@ import pytest
 from cortex_plane.adapters.system import new_id
 from cortex_plane.core.controls import Scope
 from cortex_plane.core.errors import InvalidInput, TenantExists, TenantNotFound
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID
+from cortex_plane.core.jobs import DEFAULT_TENANT_ID, INTERNAL_QUEUE
 from cortex_plane.core.outcomes import Done
 from cortex_plane.operations import steer_work
 from cortex_plane.operations.add_tenant import add_tenant
@@ -75,3 +75,12 @@ async def test_a_tenant_is_shown_with_what_runs_waits_and_was_spent(scene: Scene
 async def test_an_unknown_tenant_is_not_found(scene: Scene) -> None:
     with pytest.raises(TenantNotFound):
         await show_tenant(scene.store, "nobody")
+
+
+async def test_the_planes_own_work_is_no_work_of_a_tenant(scene: Scene) -> None:
+    acme = await scene.tenant("acme")
+    for _ in range(2):
+        await scene.submit("cortex.notify", tenant_id=acme, queue=INTERNAL_QUEUE)
+    [_] = await scene.claim(await scene.worker(), 1, queues=[INTERNAL_QUEUE], job_types=["cortex.notify"])
+
+    assert await scene.store.tenants.count_jobs(acme) == (0, {})

@@ -264,6 +264,17 @@ async def test_a_key_is_shown_once_and_revoked(site: Site, admin: Browser) -> No
     assert (await admin.post("/keys", name="nothing")).status_code == 422
 
 
+async def test_an_admin_of_all_tenants_sees_and_revokes_keys_that_work_in_all(site: Site, admin: Browser) -> None:
+    added = await site.plane.access.add_key("import", ["viewer"])
+
+    page = (await admin.get("/access")).text
+    said = await admin.note(await admin.post(f"/keys/{added.key.id}/revoke"))
+
+    assert added.key.prefix in page
+    assert "in all tenants" in page
+    assert said == "Key import no longer works."
+
+
 async def test_people_tenants_and_agents_are_looked_after(site: Site, admin: Browser) -> None:
     await admin.get("/")  # The agents are written down when the plane is first used.
     said = [

@@ -90,7 +90,7 @@ async def test_a_forwarded_button_does_not_decide_for_another(house: House, alic
     """Not even for somebody who might decide by a message of their own."""
     job, request = await house.asked(alice, bob)
     token = (await house.token(request, alice, chat)).plaintext
-    stranger = Person(alice.user, alice.key, {"telegram": "999", "discord": "999", "slack": "U999"})
+    stranger = Person(alice.user, alice.key, alice.cookie, {"telegram": "999", "discord": "999", "slack": "U999"})
 
     assert await DOORS[chat](house, Try(request.id, bob, token)) == "not allowed"
     assert await DOORS[chat](house, Try(request.id, stranger, token)) == "not allowed"

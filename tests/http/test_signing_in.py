@@ -148,6 +148,20 @@ async def test_a_list_of_keys_shows_how_each_begins_and_when_it_was_used(api: Ap
     assert "hash" not in listed["import"]
 
 
+async def test_keys_of_all_tenants_are_seen_and_revoked_by_an_admin_of_all_only(api: Api) -> None:
+    of_all, of_one = await api.client("admin", tenant=None), await api.client("admin")
+    added = await api.plane.access.add_key("import", ["submitter"])
+
+    seen = [key["id"] for key in (await of_all.get("/keys")).json()]
+    refused = await of_one.delete(f"/keys/{added.key.id}")
+    revoked = await of_all.delete(f"/keys/{added.key.id}")
+
+    assert added.key.id in seen
+    assert added.key.id not in (await of_one.get("/keys")).text
+    assert refused.status_code == 404
+    assert revoked.json()["revoked_at"] is not None
+
+
 async def test_nothing_that_opens_a_door_is_stored_as_it_is(api: Api) -> None:
     await ada(api, "viewer")
     browser, admin = await api.stranger(), await api.client("admin")

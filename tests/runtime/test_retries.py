@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from cortex_plane import Backoff, Context, JobFailed, JobHandle, JobStatus, PermanentFailure, RetryPolicy, RunStatus, WaitReason
 from cortex_plane.testing import TestPlane
@@ -210,3 +211,21 @@ async def test_a_cancelled_retry_is_not_started(plane: TestPlane) -> None:
 
     assert await job.status() is JobStatus.CANCELLED
     assert len(await job.runs()) == 1
+
+
+async def test_each_failure_is_a_line_in_the_log_of_its_worker(plane: TestPlane) -> None:
+    job = await failing(plane, RetryPolicy("in_place", 1, STEADY)).submit()
+
+    with capture_logs() as lines:
+        await plane.work()
+        await plane.clock.advance(seconds=10)
+        await plane.work()
+
+    told = [line for line in lines if line["event"] == "run_failed"]
+    assert [(line["log_level"], line["becomes"], line["attempt"]) for line in told] == [
+        ("warning", "RETRY", 1),
+        ("error", "FAILED", 2),
+    ]
+    assert {(line["job_id"], line["agent"]) for line in told} == {(job.id, "flaky")}
+    assert told[1]["error"] == "ValueError: failure 2"
+    assert "raise ValueError" in told[1]["exception"]

@@ -112,12 +112,21 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "history": ("jobs/history", one),
         "runs": ("jobs/runs", one),
         "run": ("runs/get", {"job_id": running[0].job_id, "id": running[0].run_id}),
-        "list open runs": (
-            "runs/list_open",
-            {"tenant_id": request.tenant_id, "id": running[0].run_id, "before": NEWER_THAN_ALL, "limit": 50},
+        "list open runs": ("runs/list_open", {"tenant_id": request.tenant_id, "worker_id": None, **approvals}),
+        "places of runs": ("runs/places", {"job_id": NEWER_THAN_ALL, "id": NEWER_THAN_ALL, "limit": 50}),
+        "pick runs": (
+            "runs/pick",
+            {
+                "before_job_id": NEWER_THAN_ALL,
+                "before_id": NEWER_THAN_ALL,
+                "last_job_id": running[0].job_id,
+                "last_id": running[0].run_id,
+                "tenant_id": request.tenant_id,
+                "status": None,
+                "worker_id": facts["worker"],
+                "limit": 50,
+            },
         ),
-        "list runs": ("runs/list", {"status": None, "worker_id": None, "before": NEWER_THAN_ALL, "looked_at": 100, "limit": 50}),
-        "list running runs": ("runs/list_running", {"worker_id": facts["worker"], "limit": 50}),
         "list runs by prefix": (
             "runs/find",
             {
@@ -224,8 +233,8 @@ INDEXES = {
     "runs": "job_run_pkey",
     "run": "job_run_pkey",
     "list open runs": "job_run_open",
-    "list runs": "job_run_pkey",
-    "list running runs": "job_run_open",
+    "places of runs": "job_run_pkey",
+    "pick runs": "job_run_pkey",
     "list runs by prefix": "job_run_pkey",
     "order": "job_pkey",
     "figures of runs": "job_run_open",

@@ -50,12 +50,10 @@ class AmbiguousJob(InvalidInput):
 
 
 class RunNotFound(NotFound):
-    """Runs that have ended are kept with their job. Without it some are found at most: `otherwise` says which, and what to do."""
+    """Runs that have ended are kept with their job, and without it only the newest are found; `by` says how to name it."""
 
-    OPEN_ONLY = "that has not ended. To find one that has, name its job too: ?job=ID"
-    NEWEST_ONLY = "among the newest 10,000. To find an older one, name its job too: --job ID"
-
-    def __init__(self, run_id: str, *, of_a_job: bool, otherwise: str = OPEN_ONLY) -> None:
+    def __init__(self, run_id: str, *, of_a_job: bool, by: str = "--job ID") -> None:
+        otherwise = f"among the newest 10,000. To find an older one, name its job too: {by}"
         super().__init__(f"There is no run {run_id} {'of this job.' if of_a_job else otherwise}")
         self.run_id = run_id
 

@@ -24,4 +24,4 @@ async def find_run(store: Store, id_or_prefix: str, job: str | None = None) -> R
     for job_id, run_id in found:
         if run := await store.runs.get(job_id, RunId(run_id)):
             return run
-    raise RunNotFound(prefix, of_a_job=job is not None, otherwise=RunNotFound.NEWEST_ONLY)
+    raise RunNotFound(prefix, of_a_job=job is not None)

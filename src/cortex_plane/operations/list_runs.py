@@ -17,7 +17,7 @@ async def list_runs(
     wanted = None if status is None else run_status_named(status)
     worker_id = None if worker is None else (await find_worker(store, worker)).id
     if job is None:
-        return await store.runs.list(status=wanted, worker_id=worker_id, limit=limit)
+        return (await store.runs.page(status=wanted, worker_id=worker_id, limit=limit)).runs
     runs = await store.jobs.runs((await find_job(store, job)).id)
     fitting = [run for run in runs if wanted in {None, run.status} and worker_id in {None, run.worker_id}]
     return fitting[::-1][:limit]

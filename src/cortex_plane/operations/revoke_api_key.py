@@ -8,24 +8,31 @@ from cortex_plane.core.access import ApiKey, ApiKeyNotFound
 from cortex_plane.core.audit import AuditEntry
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.jobs import TenantId
+from cortex_plane.operations.list_api_keys import list_api_keys
 from cortex_plane.ports.store import Store
 
 SHORTEST_PART = 4
 
 
 async def revoke_api_key(
-    store: Store, id_or_prefix: str, *, tenant_id: TenantId | None = None, actor: str | None = None, reason: str | None = None
+    store: Store,
+    id_or_prefix: str,
+    *,
+    tenant_id: TenantId | None = None,
+    shared: bool = False,
+    actor: str | None = None,
+    reason: str | None = None,
 ) -> ApiKey:
     """One that is revoked already stays so, from the moment when it first was."""
-    key = await find_api_key(store, id_or_prefix, tenant_id)
+    key = await find_api_key(store, id_or_prefix, tenant_id, shared=shared)
     details = {"name": key.name, "prefix": key.prefix}
     entry = AuditEntry("API_KEY_REVOKED", "api_key", key.id, actor, reason, tenant_id=key.tenant_id, details=details)
     await store.keys.revoke(key.id, entry)
-    return await find_api_key(store, key.id, tenant_id)
+    return await find_api_key(store, key.id, tenant_id, shared=shared)
 
 
-async def find_api_key(store: Store, id_or_prefix: str, tenant_id: TenantId | None = None) -> ApiKey:
-    return key_named(id_or_prefix, await store.keys.list(tenant_id))
+async def find_api_key(store: Store, id_or_prefix: str, tenant_id: TenantId | None = None, *, shared: bool = False) -> ApiKey:
+    return key_named(id_or_prefix, await list_api_keys(store, tenant_id, shared=shared))
 
 
 def key_named(id_or_prefix: str, keys: Sequence[ApiKey]) -> ApiKey:

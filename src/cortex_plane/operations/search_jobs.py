@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.core.job_search import JobFilter, JobPage
-from cortex_plane.core.jobs import JobId, TenantId
+from cortex_plane.core.jobs import INTERNAL_PREFIX, INTERNAL_QUEUE, JobId, TenantId
 from cortex_plane.core.states import JobStatus
 from cortex_plane.operations.directory import Directory
 from cortex_plane.operations.names import checked_name
@@ -47,13 +47,18 @@ async def search_jobs(
         tenant_id=tenant_id,
         status=wish.status,
         agent_id=None if wish.agent is None else (await directory.agent(wish.agent)).id,
-        queue=wish.queue,
+        queue=_queue_of(wish),
         tag=wish.tag,
         text=wish.text,
         since=_aware(wish.since),
         until=_aware(wish.until),
     )
     return await store.job_search.page(wanted, before=before, limit=limit)
+
+
+def _queue_of(wish: JobWish) -> str | None:
+    """Whoever names one of the plane's own agents wants its jobs, which are left out otherwise."""
+    return INTERNAL_QUEUE if wish.queue is None and (wish.agent or "").startswith(INTERNAL_PREFIX) else wish.queue
 
 
 def _aware(moment: datetime | None) -> datetime | None:

@@ -48,7 +48,8 @@ class SignIns(Protocol):
     async def add(self, digest: str, user_id: UserId, ttl_seconds: float, entry: AuditEntry) -> None: ...
 
     async def credential(self, digest: str) -> Credential | None:
-        """Who is signed in; None when the cookie is unknown or expired, or the user is disabled."""
+        """Who is signed in; None when the cookie is unknown or expired, or the user is disabled. Its use is noted, to the
+        minute."""
 
     async def remove(self, digest: str) -> bool: ...
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from cortex_plane.core.jobs import JobId, Run, RunId, TenantId, WorkerId
+from cortex_plane.core.run_pages import RunPage, RunPlace
 from cortex_plane.core.states import RunStatus
 
 LOOKED_AT = 10_000
-"""How many of the newest runs are looked at where no job is named: there is no index over those that have ended."""
+"""How many runs are looked at for one answer where no job is named: there is no index over those that have ended."""
 
 
 class Runs(Protocol):
@@ -17,13 +18,17 @@ class Runs(Protocol):
     async def trace(self, job_id: JobId) -> tuple[str | None, str | None]:
         """What was kept of the trace that a job belongs to, and of that of the job that it retries."""
 
-    async def list_open(
-        self, tenant_id: TenantId, *, run_id: RunId | None = None, before: RunId | None = None, limit: int = 50
-    ) -> list[Run]:
-        """Those that have not ended, newest first; or the one that is named, if it has not."""
-
     async def find(self, prefix: str) -> list[tuple[JobId, RunId]]:
         """At most five whose ids begin with the prefix: of those that are open, and of the newest 10,000."""
 
-    async def list(self, *, status: RunStatus | None = None, worker_id: WorkerId | None = None, limit: int = 50) -> list[Run]:
-        """Those of the newest jobs first: all that are RUNNING if that is asked for, else of the newest 10,000 runs."""
+    async def page(
+        self,
+        *,
+        tenant_id: TenantId | None = None,
+        status: RunStatus | None = None,
+        worker_id: WorkerId | None = None,
+        before: RunPlace | None = None,
+        limit: int = 50,
+    ) -> RunPage:
+        """Those of the newest jobs first, without the plane's own. Those that are RUNNING come in their own order,
+        newest first; for others 10,000 are looked at for a page, which may be short and still have a next one."""

@@ -26,6 +26,8 @@ from cortex_plane.runtime.run_log import RunLog
 
 if TYPE_CHECKING:
     from cortex_plane.core.retry import RetryPolicy
+    from cortex_plane.operations.submit_jobs import Submission
+    from cortex_plane.runtime.callees import Callee
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -108,6 +110,37 @@ class Context:
             return StepRunner(self._durable, name, _step_options(**kwargs))
         return StepCall(StepRunner(self._durable, name, PLAIN), work, args, kwargs)
 
+    @overload
+    def tool(
+        self,
+        name: str,
+        work: Async[..., Result],
+        /,
+        *args: Any,
+        verify: Verify | None = ...,
+        on_uncertain: OnUncertain = ...,
+        side_effect: bool | None = ...,
+        **kwargs: Any,
+    ) -> ToolCall[Result]: ...
+
+    @overload
+    def tool(
+        self,
+        name: str,
+        work: Plain[..., Result],
+        /,
+        *args: Any,
+        verify: Verify | None = ...,
+        on_uncertain: OnUncertain = ...,
+        side_effect: bool | None = ...,
+        **kwargs: Any,
+    ) -> ToolCall[Result]: ...
+
+    @overload
+    def tool(
+        self, name: str, /, *, verify: Verify | None = ..., on_uncertain: OnUncertain = ..., side_effect: bool | None = ...
+    ) -> ToolRunner: ...
+
     def tool(
         self,
         name: str,
@@ -125,6 +158,16 @@ class Context:
         runner = ToolRunner(self._durable, name, ToolOptions(verify, on_uncertain, side_effect))
         return runner if work is None else ToolCall(runner, work, args, kwargs)
 
+    @overload
+    def llm(
+        self, name: str, work: Async[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> StepCall[Result]: ...
+
+    @overload
+    def llm(
+        self, name: str, work: Plain[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> StepCall[Result]: ...
+
     def llm(self, name: str, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> StepCall[Any]:
         """A step that asks a model. The tokens that its answer's `usage` names are counted, once."""
         return StepCall(StepRunner(self._durable, name, PLAIN, "llm", self._count_tokens), work, args, kwargs)
@@ -140,7 +183,13 @@ class Context:
     async def sleep_until(self, moment: datetime) -> None:
         await flow.sleep_until(self._durable, moment)
 
-    async def call(self, agent: Any, *args: Any, **kwargs: Any) -> Any:
+    @overload
+    async def call(self, agent: Callee[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result: ...
+
+    @overload
+    async def call(self, agent: str | Submission, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    async def call(self, agent: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A child job, and its result: `await ctx.call(review, text)` or `await ctx.call("review", text=text)`. It is submitted
         once; this job waits without a worker. For options: `ctx.call(review.options(queue="slow"), text)`, or a Submission;
         with `cancel_with_parent=True` among them it ends when this job fails or is cancelled."""

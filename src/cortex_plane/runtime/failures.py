@@ -5,8 +5,14 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
+import structlog
+
 from cortex_plane.core.errors import CodeChanged, InvalidInput
-from cortex_plane.core.outcomes import Failed
+from cortex_plane.core.jobs import Claimed
+from cortex_plane.core.outcomes import Failed, Outcome
+from cortex_plane.core.states import JobStatus
+
+log = structlog.get_logger()
 
 MESSAGE_LIMIT = 4_000
 TRACEBACK_LIMIT = 16_000
@@ -54,6 +60,24 @@ def failed(error: BaseException, *, retryable: bool | None = None) -> Failed:
         retryable=may_retry,
         run=error.run if isinstance(error, CommandFailed) else None,
         delay_seconds=error.seconds if isinstance(error, RetryAfter) else None,
+    )
+
+
+def log_failure(claimed: Claimed, outcome: Outcome, becomes: JobStatus) -> None:
+    """If it is one: a line for whoever reads the worker's log. What went wrong, in which run, and what becomes of the job."""
+    if not isinstance(outcome, Failed):
+        return
+    error = outcome.error
+    write = log.warning if becomes is JobStatus.RETRY else log.error
+    write(
+        "run_failed",
+        error=f"{error.get('type')}: {error.get('message')}",
+        becomes=becomes.value,
+        attempt=claimed.attempt,
+        job_id=claimed.job_id,
+        run_id=claimed.run_id,
+        agent=claimed.job_type,
+        **({"exception": frames} if (frames := str(error.get("traceback") or "").rstrip()) else {}),
     )
 
 

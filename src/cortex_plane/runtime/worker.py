@@ -29,6 +29,7 @@ from cortex_plane.runtime.agents import AgentCode
 from cortex_plane.runtime.duties import Due, duties_of
 from cortex_plane.runtime.duty import Duty
 from cortex_plane.runtime.execution import Execution
+from cortex_plane.runtime.failures import log_failure
 from cortex_plane.runtime.heartbeat import Heartbeat
 from cortex_plane.runtime.lending import Lender
 from cortex_plane.runtime.outbox import Outbox
@@ -287,6 +288,7 @@ class Worker:
         else:
             last_words, transition = execution.last_words(outcome), self._ended(execution, outcome)
             self._figures.ended(execution.claimed.job_type, transition, seconds)
+            log_failure(execution.claimed, outcome, transition.status)
             self._outbox.post(transition, partial(self._answered, execution), last_words)
 
     def _answered(self, execution: Execution, answer: bool | Exception) -> None:

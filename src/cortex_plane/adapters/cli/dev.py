@@ -26,7 +26,10 @@ def dev(
     ] = None,
     /,
     *,
-    port: Annotated[int, Parameter(metavar="N", help="On which port; 0 takes any that is free. Otherwise 8700.")] = 8700,
+    port: Annotated[
+        int | None,
+        Parameter(metavar="N", help="On which port; 0 takes any that is free. Otherwise CORTEX_HTTP_PORT, or 8700."),
+    ] = None,
     database_url: OnlyDatabaseUrl = None,
 ) -> int:
     """Run an app with its dashboard on this machine, and start it anew when its files change.
@@ -45,7 +48,8 @@ def dev(
     from cortex_plane.settings import load_settings
 
     plane = load_app(app, database_url)
-    plane.settings = replace(plane.settings, http_host=HOST, http_port=port, http_secure=False)
+    http_port = plane.settings.http_port if port is None else port
+    plane.settings = replace(plane.settings, http_host=HOST, http_port=http_port, http_secure=False)
     # What a browser asks for every two seconds is no news; what the worker does is told by the worker.
     quiet = replace(plane.settings, log_level="warning")
     configure_logs(quiet)

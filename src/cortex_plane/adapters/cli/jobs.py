@@ -22,7 +22,14 @@ async def list_jobs(
     *,
     status: Annotated[str | None, Parameter(metavar="STATUS", help="Only those that are pending, running, failed, …")] = None,
     agent: Annotated[str | None, Parameter(metavar="NAME", help="Only jobs of this agent.")] = None,
-    queue: Annotated[str | None, Parameter(metavar="NAME", help="Only jobs of this queue.")] = None,
+    queue: Annotated[
+        str | None, Parameter(metavar="NAME", help="Only jobs of this queue; the plane's own are in the queue cortex.")
+    ] = None,
+    tag: Annotated[str | None, Parameter(metavar="TAG", help="Only jobs with this label.")] = None,
+    text: Annotated[str | None, Parameter(metavar="WORDS", help="Only jobs with these words in their payload.")] = None,
+    since: Annotated[str | None, Parameter(metavar="WHEN", help="Only jobs created then or later: 2026-01-05T09:00.")] = None,
+    until: Annotated[str | None, Parameter(metavar="WHEN", help="Only jobs created before then.")] = None,
+    tenant: Annotated[str | None, Parameter(metavar="NAME", help="Only jobs of this tenant.")] = None,
     limit: Annotated[int, Parameter(metavar="N", help=f"How many, up to {LONGEST_LIST}; otherwise 20.")] = 20,
     before: Annotated[str | None, Parameter(metavar="ID", help="Only jobs that are older than this one: the next page.")] = None,
     plane_url: PlaneUrl = None,
@@ -35,16 +42,27 @@ async def list_jobs(
     Try:
         cortex jobs list
         cortex jobs list --status failed --agent greet
+        cortex jobs list --tag demo --text Ada --since 2026-01-05
         cortex jobs list --limit 100 --json
     """
     from cortex_plane.adapters.cli.job_views import print_jobs
     from cortex_plane.adapters.cli.output import print_json
+    from cortex_plane.adapters.cli.times import moment
+    from cortex_plane.operations.search_jobs import JobWish
 
-    wanted = None if status is None else _status_named(status)
     _check_limit(limit)
+    wish = JobWish(
+        status=None if status is None else _status_named(status),
+        agent=agent,
+        queue=queue,
+        tag=tag,
+        text=text,
+        since=None if since is None else moment(since, "since"),
+        until=None if until is None else moment(until, "until"),
+    )
     async with existing_plane(plane_url) as plane:
         last = None if before is None else await plane.find(before)
-        found = await plane.list(status=wanted, agent=agent, queue=queue, before=last, limit=limit + 1)
+        found = await plane.search(wish, tenant=tenant, before=last, limit=limit + 1)
     jobs, more = found[:limit], len(found) > limit
     if as_json:
         print_json({"jobs": jobs, "next_before": jobs[-1].id if more else None})
@@ -52,7 +70,7 @@ async def list_jobs(
         print_jobs(jobs, utc_now())
         if more:
             next_step("\nThere are more", f"cortex jobs list --before {jobs[-1].id}", plane_url)
-    elif any((status, agent, queue, before)):
+    elif before is not None or tenant is not None or wish != JobWish():
         print("No job fits.")
     else:
         next_step("There are no jobs yet. To submit one", "cortex jobs submit AGENT key=value", plane_url, style="")

@@ -61,6 +61,9 @@ async def list_keys(*, tenant: OfTenant = None, plane_url: PlaneUrl = None, as_j
     if as_json:
         print_json({"keys": keys})
         return 0
+    if not keys:
+        print("There are no keys yet. To add one:  cortex keys add NAME --role ROLE")
+        return 0
     rows = [
         [
             words(key.prefix),

@@ -116,7 +116,7 @@ def one_line_each(
     headings: Sequence[str], rows: Sequence[Sequence[Text]], *, right: Iterable[int] = (), indent: int = 0
 ) -> Table:
     """The same, but what does not fit in the last column is cut."""
-    used = sum(2 + max(len(heading), *(cells[place].cell_len for cells in rows)) for place, heading in enumerate(headings[:-1]))
+    used = sum(2 + max([len(heading), *(cells[place].cell_len for cells in rows)]) for place, heading in enumerate(headings[:-1]))
     room = console().width - used - indent
     for cells in rows:
         cells[-1].truncate(max(room, 1), overflow="ellipsis")

@@ -13,11 +13,12 @@ from pydantic import BaseModel, Field
 from cortex_plane.adapters.http.errors import BadCursor
 from cortex_plane.core.cursors import cursor_for
 
-__all__ = ["Cursor", "Limit", "Page", "cursor_for", "id_in", "name_in", "number_in", "text_in"]
+__all__ = ["Cursor", "Limit", "Page", "cursor_for", "id_in", "ids_in", "name_in", "number_in", "text_in"]
 
 Item = TypeVar("Item")
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+TWO_UUIDS = re.compile(f"{UUID.pattern} {UUID.pattern}")
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 STORABLE_TEXT = re.compile(r"[^\0]{1,200}", re.DOTALL)
 NAME = re.compile(r"[^\x00]{1,200}")
@@ -35,6 +36,11 @@ class Page(BaseModel, Generic[Item]):
 
 def id_in(kind: str, cursor: str | None) -> str | None:
     return None if cursor is None else _place(kind, cursor, UUID)
+
+
+def ids_in(kind: str, cursor: str | None) -> list[str] | None:
+    """Where it takes two ids to name a place."""
+    return None if cursor is None else _place(kind, cursor, TWO_UUIDS).split(" ")
 
 
 def number_in(kind: str, cursor: str | None) -> int | None:

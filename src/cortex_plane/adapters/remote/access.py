@@ -55,14 +55,21 @@ class RemoteAccess(Access):
             )
         return AddedKey(made.key, made.secret)
 
-    async def keys(self, *, tenant: str | None = None) -> list[ApiKey]:
-        """Those of one tenant."""
-        return await self._server.get(list[ApiKey], "keys", tenant=tenant)
+    async def keys(self, *, tenant: str | None = None, shared: bool = False) -> list[ApiKey]:
+        """Those of one tenant. Where none is named, an admin of all tenants also sees those that work in every tenant."""
+        keys = await self._server.get(list[ApiKey], "keys", tenant=tenant)
+        return keys if tenant is None or shared else [key for key in keys if key.tenant is not None]
 
     async def revoke_key(
-        self, id_or_prefix: str, *, tenant: str | None = None, actor: str | None = None, reason: str | None = None
+        self,
+        id_or_prefix: str,
+        *,
+        tenant: str | None = None,
+        shared: bool = False,
+        actor: str | None = None,
+        reason: str | None = None,
     ) -> ApiKey:
-        key = key_named(id_or_prefix, await self.keys(tenant=tenant))
+        key = key_named(id_or_prefix, await self.keys(tenant=tenant, shared=shared))
         return await self._server.delete(ApiKey, "keys", key.id, tenant=tenant, reason=reason)
 
     async def add_user(

@@ -8,7 +8,7 @@ from typing import Literal
 from cortex_plane.adapters.remote.server import Server
 from cortex_plane.operations.find_grant import is_id
 
-Kind = Literal["job", "group", "grant", "approval", "schedule"]
+Kind = Literal["job", "run", "group", "grant", "approval", "schedule"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from cortex_plane.adapters.remote.bodies import given, job_body, submission_body
@@ -22,6 +23,7 @@ from cortex_plane.core.workers import actor_of
 from cortex_plane.handles import JobHandle
 from cortex_plane.insides import Inside
 from cortex_plane.operations.follow_job import START
+from cortex_plane.operations.search_jobs import JobWish
 from cortex_plane.operations.submit_jobs import Submission
 from cortex_plane.operations.tell_job import Story
 from cortex_plane.options import SubmitOptions
@@ -80,6 +82,14 @@ class RemoteJobs:
     async def chain(self, id_or_prefix: str) -> list[JobSummary]:
         return await self.server.get(list[JobSummary], "jobs", await self.find(id_or_prefix), "chain")
 
+    async def search(
+        self, wish: JobWish, *, tenant: str | None = None, before: str | None = None, limit: int = 50
+    ) -> list[JobSummary]:
+        cursor = None if before is None else cursor_for("job", before)
+        filters = {**asdict(wish), "since": _stamp(wish.since), "until": _stamp(wish.until)}
+        found = await read_pages(self.server, FoundJob, "jobs", limit=limit, cursor=cursor, tenant=tenant, **filters)
+        return [one.summary for one in found]
+
     async def list(
         self,
         *,
@@ -120,6 +130,10 @@ class RemoteJobs:
 
     async def retry(self, id_or_prefix: str, *, actor: str | None = None) -> JobHandle[Any]:
         return self._handle((await self.server.create(Job, "jobs", await self.find(id_or_prefix), "retry")).id)
+
+
+def _stamp(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
 
 
 def one_tenant(asked: Sequence[Submission]) -> str | None:

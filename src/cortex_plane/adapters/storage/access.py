@@ -74,7 +74,11 @@ class SqlSignIns:
 
     async def credential(self, digest: str) -> Credential | None:
         found = await self._database.read("access/sign_in", hash=digest)
-        return Credential(f"user:{found[0]['name']}", _given(found), UserId(str(found[0]["id"]))) if found else None
+        if not found:
+            return None
+        if found[0]["is_stale"]:
+            await self._database.write("access/sign_in_used", hash=digest)
+        return Credential(f"user:{found[0]['name']}", _given(found), UserId(str(found[0]["id"])))
 
     async def remove(self, digest: str) -> bool:
         return bool(await self._database.write("access/close_sign_in", hash=digest))

@@ -7,10 +7,10 @@ pending ──▶ running ──▶ completed          found pending or running 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from cortex_plane.core.errors import CodeChanged, InvalidInput, StepFailed, ToolUncertain
 from cortex_plane.core.gates import Gate
@@ -71,6 +71,12 @@ class ToolRunner:
         checked_step_name(self.name)
         if self.options.on_uncertain not in ("fail", "rerun", "ask"):
             raise InvalidInput('on_uncertain must be "fail", "rerun" or "ask".', field="on_uncertain")
+
+    @overload
+    def __call__(self, work: Callable[..., Coroutine[Any, Any, Result]], *args: Any, **kwargs: Any) -> ToolCall[Result]: ...
+
+    @overload
+    def __call__(self, work: Callable[..., Result], *args: Any, **kwargs: Any) -> ToolCall[Result]: ...
 
     def __call__(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> ToolCall[Any]:
         return ToolCall(self, work, args, kwargs)

@@ -57,7 +57,8 @@ async def add_key(
 @router.post("/keys/{key_id}/revoke")
 async def revoke_key(caller: Admin, plane: ThePlane, key_id: IdPath) -> Response:
     async def work() -> str:
-        key = await plane.access.revoke_key(key_id, tenant=caller.tenant, actor=caller.name)
+        shared = caller.may(Role.ADMIN, everywhere=True)
+        key = await plane.access.revoke_key(key_id, tenant=caller.tenant, shared=shared, actor=caller.name)
         return f"Key {key.name} no longer works."
 
     return await told("/access", work())
@@ -108,13 +109,14 @@ async def _page(
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
+    everywhere = caller.may(Role.ADMIN, everywhere=True)
     return await page(
         request,
         caller,
         "access.html",
         status=status,
-        keys=await plane.access.keys(tenant=caller.tenant),
-        users=await _users(plane) if caller.may(Role.ADMIN, everywhere=True) else None,
+        keys=await plane.access.keys(tenant=caller.tenant, shared=everywhere),
+        users=await _users(plane) if everywhere else None,
         roles=list(Role),
         added=added,
         problem=problem,

@@ -21,7 +21,9 @@ AdminOfAll = Annotated[Caller, require(Role.ADMIN, everywhere=True)]
 
 
 class KnownSeal(Input):
-    seal: Name | None = Field(default=None, description="A seal that you kept elsewhere: it must still be there.")
+    seal: Name | None = Field(
+        default=None, description="A seal that you kept elsewhere: it must still be there.", examples=[f"3:{'0' * 64}"]
+    )
 
 
 @router.get("")

@@ -8,10 +8,11 @@ from fastapi import Header
 
 from cortex_plane.core.access import Caller
 from cortex_plane.core.errors import JobNotFound, RevisionChanged
+from cortex_plane.core.errors import RunNotFound as JobRunNotFound
 from cortex_plane.core.execution import ExecutionRequest, RunNotFound
 from cortex_plane.core.grants import Grant, GrantId, GrantNotFound
 from cortex_plane.core.groups import Group, GroupNotFound
-from cortex_plane.core.jobs import Job, JobId
+from cortex_plane.core.jobs import Job, JobId, Run
 from cortex_plane.core.schedules import Schedule, ScheduleId, ScheduleNotFound
 from cortex_plane.core.webhooks import Endpoint, EndpointNotFound
 from cortex_plane.plane import Plane
@@ -71,6 +72,16 @@ async def grant_in(plane: Plane, caller: Caller, grant_id: str) -> Grant:
     if grant is None or grant.tenant_id != caller.tenant_id:
         raise GrantNotFound(grant_id)
     return grant
+
+
+async def job_run_in(plane: Plane, caller: Caller, run_id: str) -> Run:
+    """An execution of a job, by its own id alone: one that is open, or of the newest."""
+    store = await plane.store
+    for job_id, found_id in await store.runs.find(run_id):
+        job, run = await store.jobs.get(job_id), await store.runs.get(job_id, found_id)
+        if job is not None and job.tenant_id == caller.tenant_id and run is not None:
+            return run
+    raise JobRunNotFound(run_id, of_a_job=False, by="?job=ID")
 
 
 async def run_in(plane: Plane, caller: Caller, run_id: str) -> ExecutionRequest:

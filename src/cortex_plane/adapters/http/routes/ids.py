@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -10,21 +11,22 @@ from pydantic import BaseModel
 
 from cortex_plane.adapters.http.access import ThePlane, known, require
 from cortex_plane.adapters.http.inputs import NamePath
-from cortex_plane.adapters.http.routes.found import grant_in, group_in, job_in
+from cortex_plane.adapters.http.routes.found import grant_in, group_in, job_in, job_run_in
 from cortex_plane.core.access import Caller, Role
 from cortex_plane.core.approvals import ApprovalNotFound, ApprovalRequest
-from cortex_plane.core.errors import InvalidInput, JobNotFound, NotFound
+from cortex_plane.core.errors import InvalidInput, JobNotFound, NotFound, RunNotFound
 from cortex_plane.core.grants import GrantNotFound
 from cortex_plane.core.groups import GroupNotFound
 from cortex_plane.operations.find_grant import is_part_of_an_id
 from cortex_plane.operations.find_job import ID_LENGTH
 from cortex_plane.operations.see_approval import see_approval
+from cortex_plane.plane import Plane
 
 router = APIRouter(tags=["ids"])
 
 Anyone = Annotated[Caller, known()]
 Viewer = Annotated[Caller, require(Role.VIEWER)]
-Kind = Literal["job", "group", "grant", "schedule"]
+Kind = Literal["job", "run", "group", "grant", "schedule"]
 MOST_FOUND = 5
 """So many the store looks at: among them those of others, of whom nobody is told."""
 
@@ -41,6 +43,9 @@ async def find_id(caller: Viewer, plane: ThePlane, kind: Kind, beginning: NamePa
         case "job":
             prefix = _prefix(beginning, "a job id")
             return await _one(kind, prefix, store.jobs.find, lambda one: job_in(plane, caller, one), JobNotFound)
+        case "run":
+            prefix = _prefix(beginning, "the id of a run")
+            return await _one(kind, prefix, partial(_runs, plane), lambda one: job_run_in(plane, caller, one), _no_run)
         case "group":
             prefix = _prefix(beginning, "a group id")
             return await _one(kind, prefix, store.groups.find, lambda one: group_in(plane, caller, one), GroupNotFound)
@@ -61,6 +66,14 @@ async def find_approval_id(request: Request, caller: Anyone, plane: ThePlane, be
 
     prefix = _prefix(beginning, "the id of an approval")
     return await _one("approval", prefix, store.approvals.find, seen, ApprovalNotFound)
+
+
+async def _runs(plane: Plane, prefix: str) -> list[str]:
+    return [run_id for _, run_id in await (await plane.store).runs.find(prefix)]
+
+
+def _no_run(prefix: str) -> NotFound:
+    return RunNotFound(prefix, of_a_job=False, by="?job=ID")
 
 
 def _prefix(beginning: str, what: str) -> str:

@@ -34,8 +34,9 @@ class AddedKey(BaseModel):
 
 @router.get("")
 async def list_keys(caller: Admin, plane: ThePlane) -> list[ApiKey]:
-    """The keys of your tenant, oldest first; those that no longer work, too."""
-    return await plane.access.keys(tenant=caller.tenant)
+    """The keys of your tenant, oldest first; those that no longer work, too. An admin of all tenants also sees those that work
+    in every tenant."""
+    return await plane.access.keys(tenant=caller.tenant, shared=caller.may(Role.ADMIN, everywhere=True))
 
 
 @router.post("", status_code=201, response_model=AddedKey)
@@ -56,4 +57,5 @@ async def add_key(
 @router.delete("/{key_id}")
 async def revoke_key(caller: Admin, plane: ThePlane, key_id: IdPath, reason: ReasonQuery = None) -> ApiKey:
     """Takes a key back. It stays in the list."""
-    return await plane.access.revoke_key(key_id, tenant=caller.tenant, actor=caller.name, reason=reason)
+    shared = caller.may(Role.ADMIN, everywhere=True)
+    return await plane.access.revoke_key(key_id, tenant=caller.tenant, shared=shared, actor=caller.name, reason=reason)

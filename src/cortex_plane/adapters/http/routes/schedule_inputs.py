@@ -119,5 +119,5 @@ class ChangeSchedule(Input):
 
 
 class Range(Input):
-    start: Moment = Field(description="From this on,")
-    end: Moment = Field(description="and before this.")
+    start: Moment = Field(description="From this on,", examples=["2026-01-05T00:00:00Z"])
+    end: Moment = Field(description="and before this.", examples=["2026-01-06T00:00:00Z"])

@@ -43,7 +43,7 @@ class SubmitTemplate(Input):
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=ONE_TIME_ONLY)
 
-    overrides: dict[str, Any] = Field(default={}, description="Replace keys of its params.")
+    overrides: dict[str, Any] = Field(default={}, description="Replace keys of its params.", examples=[{"version": "1.4.0"}])
     queue: Name | None = None
     priority: int | None = Field(default=None, ge=-PRIORITY_LIMIT, le=PRIORITY_LIMIT)
     run_at: Moment | None = None
