@@ -31,6 +31,7 @@ from cortex_plane.runtime.duty import Duty
 from cortex_plane.runtime.execution import Execution
 from cortex_plane.runtime.failures import log_failure
 from cortex_plane.runtime.heartbeat import Heartbeat
+from cortex_plane.runtime.late_claims import LateClaims
 from cortex_plane.runtime.lending import Lender
 from cortex_plane.runtime.outbox import Outbox
 from cortex_plane.runtime.pace import Pace
@@ -47,7 +48,6 @@ SMALLEST_CLAIM = 20
 LOOK_FOR_CANCELLED_SECONDS = 0.2
 LAST_WORD_SECONDS = 5.0
 START_ANEW_SECONDS = 1.0
-LATE_CLAIM_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Worker:
         self._nothing_runs = asyncio.Event()
         self._appetite = SMALLEST_CLAIM  # A short claim has a short answer; one that is filled is followed by large ones.
         self._refilling = False
-        self._unanswered: list[tuple[float, list[RunId]]] = []
+        self._late_claims = LateClaims(store, clock)
         self._probation = Probation(clock)
         self._lease_lost = asyncio.Event()
         self.duties: list[Duty] = []
@@ -197,7 +197,7 @@ class Worker:
         log.error("lease_lost", worker_id=self._worker_id, why=why, action="Its jobs are stopped; it starts anew.")
         self._lease_lost.set()
         self._backlog.clear()
-        self._unanswered.clear()
+        self._late_claims.forget()
         self._outbox.abandon()
         for execution in list(self._running.values()):
             execution.end("superseded")
@@ -246,19 +246,7 @@ class Worker:
             return await self._store.queue.claim(self._worker_id, self._queues, tuple(self._agents), run_ids)
         except Unavailable as error:
             log.warning("claim_unanswered", error=str(error))
-            return await self._adopt(run_ids)
-
-    async def _adopt(self, run_ids: list[RunId]) -> list[Claimed]:
-        """The claim may have been committed before its answer was lost; then these runs are ours. It may still be
-        committed, by a server that is slow or out of reach: so they are looked for again for a while."""
-        while True:
-            try:
-                found = await self._store.queue.open_runs(self._worker_id, run_ids)
-            except Unavailable:
-                await self._clock.sleep(0.2)
-            else:
-                self._unanswered.append((self._clock.elapsed() + LATE_CLAIM_SECONDS, run_ids))
-                return found
+            return await self._late_claims.adopt(self._worker_id, run_ids)
 
     async def _wait_for_a_reason(self) -> None:
         """A signal, a free slot, the end; or, where no signal can come, a look every now and then."""
@@ -342,13 +330,9 @@ class Worker:
                 log.warning("look_at_runs_failed", error=f"{type(error).__name__}: {error}")
 
     async def _look_for_late_claims(self) -> None:
-        now = self._clock.elapsed()
-        self._unanswered = [(until, run_ids) for until, run_ids in self._unanswered if until > now]
-        for _, run_ids in self._unanswered:
-            known = {*self._running, *(claimed.run_id for claimed in self._backlog)}
-            found = await self._store.queue.open_runs(self._worker_id, run_ids)
-            self._backlog.extend(claimed for claimed in found if claimed.run_id not in known)
-            self._fill_slots()
+        found = await self._late_claims.look(self._worker_id)
+        self._backlog.extend(claimed for claimed in found if not self._holds(claimed.run_id))
+        self._fill_slots()
 
     async def _look_for_superseded(self) -> None:
         long_ago = asyncio.get_running_loop().time() - LOOK_FOR_CANCELLED_SECONDS / 2
