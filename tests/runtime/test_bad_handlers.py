@@ -257,7 +257,7 @@ async def test_arguments_that_the_handler_does_not_take_cost_no_retries(plane: T
 
     ended = await job.job()
     assert (ended.status, ended.attempt, ended.retry_count) == (JobStatus.FAILED, 1, 0)
-    assert str(ended.error_message).endswith("unexpected keyword argument 'sice'. Agent \"sized\" takes (size: 'int').")
+    assert str(ended.error_message).endswith("unexpected keyword argument 'sice'. Agent \"sized\" takes (size: int).")
 
 
 async def test_a_type_error_inside_a_handler_is_retried_like_any_other(plane: TestPlane) -> None:

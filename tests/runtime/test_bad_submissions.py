@@ -151,7 +151,7 @@ async def test_a_call_that_does_not_fit_the_handler_is_refused(plane: TestPlane)
     async def add(ctx: Context, left: int, right: int = 0) -> int:
         return left + right
 
-    with pytest.raises(InvalidInput, match=r"missing a required argument: 'left'.*takes \(left: 'int', right: 'int' = 0\)"):
+    with pytest.raises(InvalidInput, match=r"missing a required argument: 'left'.*takes \(left: int, right: int = 0\)"):
         await add.submit()  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="unexpected keyword argument 'up'"):
         await add.submit(1, up=2)  # type: ignore[call-arg]

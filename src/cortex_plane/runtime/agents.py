@@ -83,6 +83,9 @@ def check_handler(job_type: str, handler: Callable[..., Any]) -> None:
 
 
 def signature_of(handler: Callable[..., Any]) -> str:
-    signature = inspect.signature(handler)
+    try:
+        signature = inspect.signature(handler, eval_str=True)  # Otherwise annotations that are kept as text stand in quotes.
+    except Exception:  # They may name what only type checkers know.
+        signature = inspect.signature(handler)
     rest = [parameter for place, parameter in enumerate(signature.parameters.values()) if place > 0]
     return str(signature.replace(parameters=rest, return_annotation=signature.empty))
