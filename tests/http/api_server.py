@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import sleep
 
 from cortex_plane import Context, Plane, Settings
 from cortex_plane.operations.add_tenant import add_tenant
@@ -32,10 +33,22 @@ def serving(database_url: str, folder: Path) -> Iterator[tuple[str, str]]:
     quiet = {**os.environ, "CORTEX_LOG_LEVEL": "error"}  # A full pipe that nobody reads would stop the server.
     with subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True, env=quiet) as process:
         assert process.stderr is not None
-        process.stderr.readline()
+        said = process.stderr.readline()
+        while not _answers(port):
+            assert process.poll() is None, said + process.stderr.read()
         yield f"http://127.0.0.1:{port}", key
         process.terminate()
         process.stderr.read()
+
+
+def _answers(port: int) -> bool:
+    """Its first line may come before it listens."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 0.1).close()
+    except OSError:
+        sleep(0.02)
+        return False
+    return True
 
 
 async def _furnish(plane: Plane) -> str:
