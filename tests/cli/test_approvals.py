@@ -159,4 +159,4 @@ def test_people_are_listed_linked_grouped_and_disabled(cortex: Cortex) -> None:
     for text in ("Ada", "approver in all tenants", "telegram", "42"):
         assert text in shown.out
     assert (unlinked.code, left.code, cortex("users", "enable", "bob").out) == (0, 0, "bob is enabled.\n")
-    assert "42" not in cortex("users", "show", "ada").out.replace(linked["user_account_id"], "")
+    assert "telegram" not in cortex("users", "show", "ada").out

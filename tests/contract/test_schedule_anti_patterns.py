@@ -33,7 +33,8 @@ async def test_schedules_are_not_polled(plane: TestPlane, database_url: str) -> 
     await plane.run_worker(until_idle=True)
 
     assert asked
-    assert not [name for name in asked if name.startswith("slots/")]
+    looks = [name for name in asked if name.startswith("slots/")]
+    assert looks in ([], ["slots/stuck"])  # The reconciler's look when a worker starts, if it comes to that before the end.
     allowed = {"schedules/any", "schedules/take_turn", "schedules/list"}  # The start of a worker, and every five minutes.
     assert {name for name in asked if name.startswith("schedules/")} <= allowed
 
