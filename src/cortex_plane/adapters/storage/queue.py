@@ -119,6 +119,7 @@ def runs_of(batch: Sequence[Letter], found: Sequence[Row]) -> set[RunId]:
 
 
 def _as_json(transition: Transition) -> dict[str, Any]:
+    """What is nothing is left out: most jobs complete, and every name would be read for each of them."""
     document = {
         "job_id": transition.job_id,
         "run_id": transition.run_id,
@@ -130,11 +131,10 @@ def _as_json(transition: Transition) -> dict[str, Any]:
         "delay_seconds": transition.delay_seconds,
         "retry_count": transition.retry_count,
         "crash_count": transition.crash_count,
+        "cost_cents": transition.cost_cents or None,
         "cause": transition.cause,
         "note": transition.note,
+        "checkpoint": transition.checkpoint,
+        "checkpoint_id": transition.checkpoint_id,
     }
-    if transition.cost_cents:
-        document["cost_cents"] = transition.cost_cents
-    if transition.checkpoint is not None:
-        document |= {"checkpoint": transition.checkpoint, "checkpoint_id": transition.checkpoint_id}
-    return document
+    return {name: value for name, value in document.items() if value is not None}

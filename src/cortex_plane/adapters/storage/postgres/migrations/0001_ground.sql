@@ -374,7 +374,8 @@ create function cortex.refuse_closed_run() returns trigger language plpgsql as $
 begin
   raise exception 'Run % is closed as %; a closed run never changes.', old.id, old.status using errcode = 'check_violation';
 end $$;
-create trigger run_write_once before update on cortex.job_run
+-- Afterwards: a trigger that comes before makes PostgreSQL lock each row first, and write that down.
+create trigger run_write_once after update on cortex.job_run
   for each row when (old.status <> 'RUNNING')
   execute function cortex.refuse_closed_run();
 
@@ -382,7 +383,7 @@ create function cortex.refuse_closing_by_hand() returns trigger language plpgsql
 begin
   raise exception 'Run % closes only with its job: change job.status.', old.id using errcode = 'check_violation';
 end $$;
-create trigger run_closed_by_hand before update of status on cortex.job_run
+create trigger run_closed_by_hand after update of status on cortex.job_run
   for each row when (old.status = 'RUNNING' and new.status <> old.status and pg_trigger_depth() = 0)
   execute function cortex.refuse_closing_by_hand();
 
