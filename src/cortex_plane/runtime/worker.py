@@ -218,7 +218,7 @@ class Worker:
             self._probation.watch(claimed)
             self._fill_slots()
             await asyncio.sleep(0)  # Handlers start before the next claim is put together.
-            if until_idle and room > 0 and not claimed and not self._running:
+            if until_idle and room > 0 and not claimed and not self._running and not self._backlog:
                 if promoted:
                     return
                 await self._due.make_ready()  # Look once more.
