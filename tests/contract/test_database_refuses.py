@@ -119,6 +119,9 @@ async def test_each_column_is_set_exactly_in_its_states_and_the_payload_never_ch
         wrong = "null" if status in states else value.format(now=raw.now)
         with pytest.raises(Refused):
             await raw(f"update cortex.job set {column} = {wrong} where id = '{job_id}'")
+    if status is not JobStatus.RUNNING:
+        with pytest.raises(Refused, match="worker_only_when_running"):
+            await raw(f"update cortex.job set worker_id = '01890000-0000-7000-8000-000000000001' where id = '{job_id}'")
     with pytest.raises(Refused, match=r"never changes\. Submit a new job"):
         await raw(f"""update cortex.job set payload = '{{"other": 1}}' where id = '{job_id}'""")
     with pytest.raises(Refused):
