@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,8 @@ import apsw
 import pytest
 
 from cortex_plane.adapters.storage.sqlite.connection import connect
-from cortex_plane.adapters.storage.sqlite.writer import MAX_GROUP, Writer
+from cortex_plane.adapters.storage.sqlite.writer import CHECKPOINT_PAGES, MAX_GROUP, Writer
+from cortex_plane.core.errors import Unavailable
 
 pytestmark = pytest.mark.anyio
 
@@ -226,3 +228,86 @@ async def test_a_lock_of_somebody_else_is_an_error_for_the_whole_group_and_then_
     assert kinds(answers) == [apsw.BusyError, apsw.BusyError]
     assert bench.kept() == []
     assert await bench.writer.ask(bench.insert("c")) == "c"
+
+
+# -- at once, in the thread that asks --------------------------------------------------------------
+
+
+async def test_a_small_write_is_done_where_it_is_asked_for_and_is_on_disk_then(bench: Bench) -> None:
+    threads: list[int] = []
+
+    def work(connection: apsw.Connection) -> str:
+        threads.append(threading.get_ident())
+        return str(bench.insert("a")(connection))
+
+    done = bench.writer.do(work)
+
+    assert done is not None
+    assert (done.result, done.error, bench.kept()) == ("a", None, ["a"])
+    assert threads == [threading.get_ident()]
+    assert bench.commits == 1, "those who wait for a change are told"
+
+
+async def test_one_that_fails_is_undone(bench: Bench) -> None:
+    def wrong(connection: apsw.Connection) -> None:
+        bench.insert("half")(connection)
+        raise ValueError("changed my mind")
+
+    done = bench.writer.do(wrong)
+
+    assert done is not None
+    assert isinstance(done.error, ValueError)
+    assert bench.kept() == []
+    assert await bench.writer.ask(bench.insert("b")) == "b", "the connection is free again"
+
+
+async def test_nobody_is_waited_for_neither_the_writer_nor_another_process(bench: Bench) -> None:
+    refused: list[Any] = []
+    await bench.together(lambda _: refused.append(bench.writer.do(bench.insert("in between"))))
+    other = apsw.Connection(str(bench.path))
+    other.execute("begin immediate")
+    began = time.monotonic()
+    refused.append(bench.writer.do(bench.insert("locked out")))
+    took = time.monotonic() - began
+    asked = bench.writer.ask(bench.insert("patient"))
+    await asyncio.sleep(0.05)
+    other.execute("rollback")
+    other.close()
+
+    assert refused == [None, None]
+    assert took < 1, "a busy handler would have waited for half a minute"
+    assert await asked == "patient", "the thread still has its patience"
+    assert bench.kept() == ["patient"]
+
+
+async def test_a_slow_disk_is_left_to_the_thread_for_ten_times_as_long(bench: Bench) -> None:
+    def slow(_: apsw.Connection) -> None:
+        time.sleep(0.02)
+
+    assert bench.writer.do(slow) is not None
+    ended = time.monotonic()
+    async with asyncio.timeout(30):
+        while bench.writer.do(bench.insert("later")) is None:
+            await asyncio.sleep(0.01)
+
+    assert time.monotonic() - ended > 0.15
+    assert bench.kept() == ["later"]
+
+
+async def test_the_log_is_copied_into_the_file_by_the_thread_and_does_not_grow_for_ever(bench: Bench) -> None:
+    log, at_once = bench.path.with_name(f"{bench.path.name}-wal"), 0
+    for number in range(3 * CHECKPOINT_PAGES // 50):
+        if bench.writer.do(bench.insert(f"{number}", 200_000)) is not None:  # Fifty pages.
+            at_once += 1
+        else:
+            await bench.writer.ask(bench.insert(f"{number}", 200_000))
+
+    assert at_once > 0
+    assert len(bench.kept()) == 3 * CHECKPOINT_PAGES // 50
+    assert log.stat().st_size < 1.5 * CHECKPOINT_PAGES * 4096
+
+
+async def test_a_writer_that_has_stopped_says_so(bench: Bench) -> None:
+    await asyncio.to_thread(bench.writer.stop)
+    with pytest.raises(Unavailable, match="not open"):
+        bench.writer.do(bench.insert("a"))

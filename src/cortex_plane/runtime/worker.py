@@ -86,6 +86,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._nothing_runs = asyncio.Event()
         self._appetite = SMALLEST_CLAIM  # A short claim has a short answer; one that is filled is followed by large ones.
+        self._found_nothing = False
         self._refilling = False
         self._late_claims = LateClaims(store, clock)
         self._probation = Probation(clock)
@@ -213,6 +214,7 @@ class Worker:
             room = self._room()
             claimed = await self._claim(room) if room > 0 else []
             self._appetite = LARGEST_CLAIM if len(claimed) == room else SMALLEST_CLAIM
+            self._found_nothing = not claimed if room > 0 else self._found_nothing
             self._backlog.extend(claimed)
             self._figures.claimed(claimed)
             self._probation.watch(claimed)
@@ -233,8 +235,8 @@ class Worker:
             return 0
         ahead = self._pace.ahead()
         free = self._options.concurrency + ahead - len(self._running) - len(self._backlog)
-        if self._backlog and free < ahead // 2:  # Jobs are waiting here: a few large claims cost less than many small ones.
-            return 0
+        if self._backlog and (free < ahead // 2 or self._found_nothing):
+            return 0  # Jobs are waiting here: a few large claims cost less than many small ones, and one too many costs as well.
         return min(self._appetite, free)
 
     def _holds(self, run_id: RunId) -> bool:

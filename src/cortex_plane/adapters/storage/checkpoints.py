@@ -24,7 +24,7 @@ class SqlCheckpoints:
 
     async def _saved_rows(self, batch: Sequence[Checkpoint]) -> Sequence[Row]:
         if len(batch) == 1 and not batch[0].blobs:
-            return await self._saved_row(batch[0])
+            return await self._saved_row(batch[0], batch[0].document)
         blobs = [(checkpoint.job_id, blob) for checkpoint in batch for blob in checkpoint.blobs]
         return await self._database.write(
             "checkpoints/save",
@@ -39,15 +39,15 @@ class SqlCheckpoints:
             blob_contents=[blob.content for _, blob in blobs],
         )
 
-    async def _saved_row(self, checkpoint: Checkpoint) -> Sequence[Row]:
+    async def _saved_row(self, checkpoint: Checkpoint, document: str) -> Sequence[Row]:
         """An agent that is alone waits for this: the way of a batch is longer."""
-        return await self._database.write(
+        return await self._database.write_small(
             "checkpoints/save_one",
             job_id=checkpoint.job_id,
             run_id=checkpoint.run_id,
             id=checkpoint.checkpoint_id,
             previous_id=checkpoint.previous_id,
-            document=checkpoint.document,
+            document=document,
             cost_cents=checkpoint.cost_cents,
         )
 

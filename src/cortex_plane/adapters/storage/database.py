@@ -18,6 +18,9 @@ class Database(Protocol):
     async def write(self, name: str, /, **values: Any) -> Sequence[Row]:
         """One transaction. Repeated when the connection breaks, so the statement must bear that."""
 
+    async def write_small(self, name: str, /, **values: Any) -> Sequence[Row]:
+        """The same for a statement of which a single caller waits for the answer, as fast as it can be had."""
+
     async def write_once(self, name: str, /, **values: Any) -> Sequence[Row]:
         """One transaction, never repeated: when the connection breaks, Unavailable says that the outcome is unknown."""
 

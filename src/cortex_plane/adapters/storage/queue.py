@@ -47,8 +47,9 @@ class SqlQueue:
     async def finish(self, transitions: Sequence[Transition], actor: str) -> set[RunId]:
         applied: set[RunId] = set()
         for batch in one_for_each_job(transitions):
+            write = self._database.write_small if len(batch) == 1 else self._database.write
             document = dumps([_as_json(transition) for transition in batch])
-            applied |= runs_of(batch, await self._database.write("runs/finish", actor=actor, batch=document))
+            applied |= runs_of(batch, await write("runs/finish", actor=actor, batch=document))
         return applied
 
     async def closed_runs(self, runs: Sequence[tuple[JobId, RunId]]) -> dict[RunId, str | None]:

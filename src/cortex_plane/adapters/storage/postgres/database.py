@@ -92,6 +92,7 @@ class PostgresDatabase:
         return await self._patiently(statement(name, "postgres"), values)
 
     write = read
+    write_small = read
 
     async def write_once(self, name: str, /, **values: Any) -> Sequence[Row]:
         wanted = statement(name, "postgres")

@@ -16,10 +16,13 @@ from cortex_plane.ports.json_text import dumps
 Place = tuple[int, int]
 
 
+EVEN_LENGTH = 2048
+
+
 class SqliteCheckpoints(SqlCheckpoints):
     async def _saved_rows(self, batch: Sequence[Checkpoint]) -> Sequence[Row]:
         if len(batch) == 1 and not batch[0].blobs:
-            return await self._saved_row(batch[0])
+            return await self._saved_row(batch[0], _evened(batch[0].document))
         documents, places = _laid_out(checkpoint.document for checkpoint in batch)
         saves = dumps([_save(checkpoint, place) for checkpoint, place in zip(batch, places, strict=True)])
         blobs = [(checkpoint, blob) for checkpoint in batch for blob in checkpoint.blobs]
@@ -39,6 +42,11 @@ class SqliteCheckpoints(SqlCheckpoints):
             return (yield from ask("checkpoints/which_saved", batch=saves))
 
         return await self._database.transact(script)
+
+
+def _evened(document: str) -> str:
+    """With spaces at its end: of a long row that keeps its length, only the pages that differ are written."""
+    return document.ljust(-(-len(document) // EVEN_LENGTH) * EVEN_LENGTH) if len(document) > EVEN_LENGTH else document
 
 
 def _save(checkpoint: Checkpoint, place: Place) -> list[str | int | None]:

@@ -82,6 +82,18 @@ class SqliteDatabase:
         except apsw.Error as error:
             raise translate(error, self.path) from error
 
+    async def write_small(self, name: str, /, **values: Any) -> Sequence[Row]:
+        """The event loop is blocked meanwhile, for about as long as encoding a large document would take."""
+        done = self._writer.do(partial(self._change, statement(name, "sqlite"), values))
+        if done is None:
+            return await self.write(name, **values)
+        if isinstance(done.error, apsw.Error):
+            raise translate(done.error, self.path) from done.error
+        if done.error is not None:
+            raise done.error
+        rows: Sequence[Row] = done.result
+        return rows
+
     write_once = write
 
     async def transact(self, begin: Begin[Result], connection: Any = None) -> Result:
@@ -142,7 +154,7 @@ class SqliteDatabase:
         return self._execute(wanted, values, connection)
 
     def _committed(self, changed: bool) -> None:
-        """In the writer's thread. What a claim that found nothing might have woken, the next checkpoint must not wake."""
+        """In the thread that has written. What a claim that found nothing might have woken, the next checkpoint must not wake."""
         may_wake, self._may_wake = self._may_wake, False
         if changed and may_wake:
             self.signals.something_committed()

@@ -1,6 +1,7 @@
-"""The one thread that writes. It takes everything that has been asked meanwhile and commits it together.
+"""The one connection that writes, and its thread, which takes everything that has been asked meanwhile and commits it together.
 
     callers ──▶ inbox ──▶ begin immediate; one savepoint for each; commit ──▶ answers
+    a caller that is alone ──▶ the same, at once, in its own thread
 
 Nobody is answered before the commit is on disk. One operation that fails is undone alone; where SQLite gave up
 the whole transaction (a full disk, an interrupt), the group is done again one by one.
@@ -20,11 +21,15 @@ from typing import Any
 
 import apsw
 
+from cortex_plane.adapters.storage.sqlite.connection import BUSY_SECONDS, patient
 from cortex_plane.core.errors import Unavailable
 
 MAX_GROUP = 200
 MAX_GROUP_SECONDS = 0.05
 TIDY_SECONDS = 0.2
+SLOW_SECONDS = 0.002
+RESTS_TIMES = 10
+CHECKPOINT_PAGES = 1_000
 
 Work = Callable[[apsw.Connection], Any]
 
@@ -32,7 +37,7 @@ Work = Callable[[apsw.Connection], Any]
 @dataclass(slots=True)
 class Operation:
     work: Work
-    done: asyncio.Future[Any] | Future[Any]
+    done: asyncio.Future[Any] | Future[Any] | None = None
     result: Any = None
     error: BaseException | None = None
 
@@ -55,6 +60,12 @@ class Writer:
     """Done now and then, between two transactions."""
     inbox: SimpleQueue[Operation | None] = field(default_factory=SimpleQueue)
     thread: threading.Thread | None = None
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held by whoever uses the connection."""
+    _connection: apsw.Connection | None = None
+    _log_pages: int = 0
+    """How long the write-ahead log is."""
+    _rests_until: float = 0.0
 
     def start(self) -> None:
         opened: Future[None] = Future()
@@ -74,6 +85,37 @@ class Writer:
         self.inbox.put(Operation(work, done))
         return done
 
+    def do(self, work: Work) -> Operation | None:
+        """Done here and now, for a small write that is all there is to do: waking two threads would take longer than the write.
+        None where that would be in the way of others, or block the caller: then it must be asked for."""
+        self._check_open()
+        if not self.inbox.empty() or self._log_pages >= CHECKPOINT_PAGES or time.monotonic() < self._rests_until:
+            return None
+        if not self._turn.acquire(blocking=False):
+            return None
+        try:
+            operation = self._done_at_once(work)
+        finally:
+            self._turn.release()
+        return None if isinstance(operation.error, apsw.BusyError) else operation
+
+    def _done_at_once(self, work: Work) -> Operation:
+        """Another process that writes is not waited for, and a slow disk is not waited for again at once: the caller has other
+        work, and is never kept from it for more than a tenth of the time."""
+        if self._connection is None:
+            raise NotOpen
+        operation, began, changes = Operation(work), time.monotonic(), self._connection.total_changes()
+        self._connection.set_busy_handler(None)
+        try:
+            _alone(self._connection, operation)
+        finally:
+            self._connection.set_busy_handler(patient(BUSY_SECONDS))
+        self.committed(changes != self._connection.total_changes())
+        ended = time.monotonic()
+        if ended - began > SLOW_SECONDS:
+            self._rests_until = ended + RESTS_TIMES * (ended - began)
+        return operation
+
     def ask_from_thread(self, work: Work) -> Future[Any]:
         self._check_open()
         done: Future[Any] = Future()
@@ -86,23 +128,39 @@ class Writer:
 
     def _run(self, opened: Future[None]) -> None:
         try:
-            connection = self.open_connection()
+            connection = self._connection = self.open_connection()
+            connection.set_wal_hook(self._log_has_grown)
         except BaseException as error:
             opened.set_exception(error)
             return
         opened.set_result(None)
         tidied_at = float("-inf")
         while group := self._next_group():
-            if time.monotonic() - tidied_at > TIDY_SECONDS:
-                tidied_at = time.monotonic()
-                with suppress(apsw.Error):  # Somebody else may hold the lock: next time.
-                    self.tidy(connection)
-            changes = connection.total_changes()
-            for part in self._commit(connection, group):
-                changed, changes = changes, connection.total_changes()
-                self.committed(changed != changes)  # A worker that looks and finds nothing must not wake itself by it.
-                _answer(part)
-        connection.close()
+            with self._turn:
+                if time.monotonic() - tidied_at > TIDY_SECONDS:
+                    tidied_at = time.monotonic()
+                    with suppress(apsw.Error):  # Somebody else may hold the lock: next time.
+                        self.tidy(connection)
+                changes = connection.total_changes()
+                for part in self._commit(connection, group):
+                    changed, changes = changes, connection.total_changes()
+                    self.committed(changed != changes)  # A worker that looks and finds nothing must not wake itself by it.
+                    _answer(part)
+                if self._log_pages >= CHECKPOINT_PAGES:
+                    self._copy_log(connection)
+        with self._turn:
+            self._connection = None
+            connection.close()
+
+    def _log_has_grown(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._log_pages = pages
+        return apsw.SQLITE_OK
+
+    def _copy_log(self, connection: apsw.Connection) -> None:
+        """Into the file, so that the log begins anew; here and not at a commit, for which somebody waits."""
+        with suppress(apsw.Error):  # A reader may be in the way: after the next group.
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._log_pages = 0
 
     def _next_group(self) -> list[Operation]:
         """Everything that waits now; empty when the writer is to stop."""
@@ -196,7 +254,7 @@ def _answer(group: Sequence[Operation]) -> None:
     for operation in group:
         if isinstance(operation.done, Future):
             _resolve([operation])
-        else:
+        elif operation.done is not None:
             by_loop.setdefault(operation.done.get_loop(), []).append(operation)
     for loop, operations in by_loop.items():
         if not loop.is_closed():
@@ -205,7 +263,7 @@ def _answer(group: Sequence[Operation]) -> None:
 
 def _resolve(operations: Sequence[Operation]) -> None:
     for operation in operations:
-        if operation.done.done():
+        if operation.done is None or operation.done.done():
             continue
         if operation.error is not None:
             operation.done.set_exception(operation.error)
