@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cortex_plane.adapters.system import SystemClock, new_id
 from cortex_plane.core.agents import AgentConfig
 from cortex_plane.core.errors import UnknownAgent
-from cortex_plane.core.instants import Instant, after, as_datetime, instant
+from cortex_plane.core.instants import Instant, after, as_datetime, as_short_text, as_text, instant
 from cortex_plane.core.jobs import WorkerId
 from cortex_plane.core.retry import Backoff, RetryPolicy
 from cortex_plane.core.workers import actor_of
@@ -79,3 +79,9 @@ def test_an_agents_config_of_another_version_is_read_as_far_as_it_is_known() -> 
 def test_an_unknown_agent_is_answered_with_the_nearest_name() -> None:
     assert 'Did you mean "release-bot"?' in str(UnknownAgent("relese-bot", ["release-bot", "mailer"]))
     assert "No agent has been registered yet" in str(UnknownAgent("relese-bot", []))
+
+
+def test_the_short_text_is_the_same_instant() -> None:
+    at = instant(datetime(2026, 11, 15, 10, 0, 0, 250_007, tzinfo=UTC))
+    assert as_short_text(at) == "2026-11-15T10:00:00.250007Z"
+    assert datetime.fromisoformat(as_short_text(at)) == datetime.fromisoformat(as_text(at)) == as_datetime(at)

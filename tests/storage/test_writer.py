@@ -311,3 +311,16 @@ async def test_a_writer_that_has_stopped_says_so(bench: Bench) -> None:
     await asyncio.to_thread(bench.writer.stop)
     with pytest.raises(Unavailable, match="not open"):
         bench.writer.do(bench.insert("a"))
+
+
+async def test_what_takes_long_to_prepare_stays_prepared_while_others_are_busy(bench: Bench) -> None:
+    assert bench.connection is not None
+    await bench.writer.ask(lambda connection: connection.execute("select count(*) from kept").get)
+    for number in range(100):
+        bench.writer.do(bench.insert(f"{number}"))
+        await bench.writer.ask(lambda connection: connection.execute("update kept set body = null").fetchall())
+        await bench.together(*(bench.insert(f"{number} {name}") for name in "ab"))
+    before = bench.connection.cache_stats()["misses"]
+    await bench.writer.ask(lambda connection: connection.execute("select count(*) from kept").get)
+
+    assert bench.connection.cache_stats()["misses"] == before + 2, "only the two that begin and end a transaction"

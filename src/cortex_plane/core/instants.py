@@ -33,6 +33,11 @@ def as_text(at: int) -> str:
     return f"{_second(seconds)}.{rest:06d}+00:00"
 
 
+def as_short_text(at: int) -> str:
+    """The same in fewer characters, for what is written again and again."""
+    return f"{as_text(at)[:-6]}Z"
+
+
 @lru_cache(maxsize=64)
 def _second(seconds: int) -> str:
     return (EPOCH + timedelta(seconds=seconds)).isoformat()[:19]

@@ -105,6 +105,9 @@ def one_for_each_job(letters: Sequence[Letter]) -> Iterator[list[Letter]]:
 
     An answer names jobs. A superseded run and its successor in one batch would both be taken for applied."""
     rest = list(letters)
+    if len(rest) == 1:
+        yield rest
+        return
     while rest:
         first: dict[JobId, Letter] = {}
         for letter in rest:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cortex_plane.core.checkpoints import Blob
-from cortex_plane.core.instants import as_text
+from cortex_plane.core.instants import as_short_text
 from cortex_plane.ports.json_text import dumps, embedded, loads
 from cortex_plane.runtime.durable.entries import Entry, packed, whole
 from cortex_plane.runtime.durable.memory import RESERVED, Memory
@@ -213,8 +213,8 @@ def _logged(index: int, step_id: str, started_at: int, finished_at: int, summary
     return {
         "step_index": index,
         "step_id": step_id,
-        "started_at": as_text(started_at),
-        "finished_at": as_text(finished_at),
+        "started_at": as_short_text(started_at),
+        "finished_at": as_short_text(finished_at),
         "result_summary": summary,
         "tool_calls": tool_calls,
     }

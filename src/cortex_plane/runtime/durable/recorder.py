@@ -15,7 +15,7 @@ from cortex_plane.core.approvals import ApprovalId, ApprovalRequest, Approvers
 from cortex_plane.core.checkpoints import Checkpoint
 from cortex_plane.core.errors import CheckpointTooLarge
 from cortex_plane.core.gates import Names
-from cortex_plane.core.instants import as_text
+from cortex_plane.core.instants import as_short_text
 from cortex_plane.core.jobs import AgentId, Claimed, JobId, TenantId
 from cortex_plane.core.states import JobStatus
 from cortex_plane.operations.submit_jobs import Submission
@@ -134,7 +134,7 @@ class Recorder:
         text = document(
             checkpoint_id=checkpoint_id,
             agent_id=self.agent_id,
-            created_at=as_text(now),
+            created_at=as_short_text(now),
             step_index=journal.step_index,
             step_id=journal.step_id,
             status=status,

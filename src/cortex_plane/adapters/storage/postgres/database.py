@@ -148,11 +148,8 @@ class PostgresDatabase:
             await asyncio.shield(self._pool.release(connection))
 
     async def _patiently(self, wanted: Statement, values: dict[str, Any]) -> Sequence[Row]:
-        async def attempt() -> Sequence[Row]:
-            return await self._fetch(wanted, values)
-
         try:
-            return await with_patience(attempt, wanted.name)
+            return await with_patience(partial(self._fetch, wanted, values), wanted.name)
         except (*BROKEN, *GAVE_WAY, asyncpg.PostgresError) as error:
             raise translate(error, self.where) from error
 

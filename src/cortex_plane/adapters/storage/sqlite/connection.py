@@ -19,13 +19,14 @@ from cortex_plane.core.errors import WrongDatabase
 log = structlog.get_logger()
 
 BUSY_SECONDS = 30.0
+MOST_PREPARED = 512
 FIXED_WAL = [(3, 44, 6), (3, 50, 7), (3, 51, 3)]
 
 
 def connect(path: Path, *, for_writing: bool) -> apsw.Connection:
     with translated(path):
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        connection = apsw.Connection(str(path), flags=flags, statementcachesize=200)
+        connection = apsw.Connection(str(path), flags=flags, statementcachesize=MOST_PREPARED)
         connection.set_busy_handler(patient(BUSY_SECONDS))
         _keep_plans(connection)
         _set_journal(connection, path)

@@ -185,13 +185,18 @@ class Writer:
             yield part
 
 
+def _control(connection: apsw.Connection, sql: str) -> None:
+    """Not kept prepared: what apsw keeps is forgotten in the order of use, and these would push out what takes milliseconds."""
+    connection.execute(sql, can_cache=False)
+
+
 def _commit_together(connection: apsw.Connection, group: list[Operation]) -> tuple[list[Operation], list[Operation]]:
     """What was dealt with, and what is left for the next transaction."""
     if len(group) == 1:
         _alone(connection, group[0])
         return group, []
     try:
-        connection.execute("begin immediate")
+        _control(connection, "begin immediate")
     except apsw.Error as error:
         for operation in group:
             operation.error = error
@@ -214,7 +219,7 @@ def _in_one_transaction(connection: apsw.Connection, group: list[Operation]) -> 
             count += 1
             if time.monotonic() > until:
                 break
-        connection.execute("commit")
+        _control(connection, "commit")
     except apsw.Error as error:
         _roll_back(connection)
         raise TransactionLost from error
@@ -222,22 +227,22 @@ def _in_one_transaction(connection: apsw.Connection, group: list[Operation]) -> 
 
 
 def _in_savepoint(connection: apsw.Connection, operation: Operation) -> None:
-    connection.execute("savepoint operation")
+    _control(connection, "savepoint operation")
     try:
         operation.result, operation.error = operation.work(connection), None
     except Exception as error:
         if not connection.in_transaction:
             raise TransactionLost from error
         operation.error = error
-        connection.execute("rollback to operation")
-    connection.execute("release operation")
+        _control(connection, "rollback to operation")
+    _control(connection, "release operation")
 
 
 def _alone(connection: apsw.Connection, operation: Operation) -> None:
     try:
-        connection.execute("begin immediate")
+        _control(connection, "begin immediate")
         operation.result, operation.error = operation.work(connection), None
-        connection.execute("commit")
+        _control(connection, "commit")
     except Exception as error:
         operation.error = error
         _roll_back(connection)
@@ -245,7 +250,7 @@ def _alone(connection: apsw.Connection, operation: Operation) -> None:
 
 def _roll_back(connection: apsw.Connection) -> None:
     if connection.in_transaction:
-        connection.execute("rollback")
+        _control(connection, "rollback")
 
 
 def _answer(group: Sequence[Operation]) -> None:
