@@ -117,7 +117,6 @@ class Outbox:
             self._flushing = asyncio.create_task(self._flush(), name="cortex-outbox")
 
     async def _flush(self) -> None:
-        await asyncio.sleep(0)  # Let everything that is ready in this turn of the loop join the first batch.
         while self._boxes:
             self._under_way = {run_id: self._boxes.pop(run_id) for run_id in list(self._boxes)[: self._most_in_a_batch]}
             await self._write(self._under_way)

@@ -1,12 +1,16 @@
-"""How much a worker claims ahead: what it would consume in a tenth of a second, and nothing where agents are slow."""
+"""How much a worker claims ahead: what it would consume in a tenth of a second, and nothing where agents are slow.
+
+A few large claims cost less than many small ones, so it claims again only when little is left."""
 
 from __future__ import annotations
 
 from cortex_plane.ports.clock import Clock
 
 AHEAD_SECONDS = 0.1
+LITTLE_SECONDS = 0.03
+"""Longer than a claim takes."""
 SLOW_SECONDS = 0.05
-WINDOW_SECONDS = 0.05
+WINDOW_SECONDS = 0.025
 FORGET_SECONDS = 1.0
 MOST_AHEAD = 1_000
 
@@ -30,6 +34,9 @@ class Pace:
         if self._clock.elapsed() - self._slow_at < FORGET_SECONDS:
             return 0
         return min(MOST_AHEAD, int(self._rate * AHEAD_SECONDS))
+
+    def little(self) -> int:
+        return int(self._rate * LITTLE_SECONDS)
 
     def _measure(self) -> None:
         """The rate of the last moments; after an idle spell it is small, and so is the first claim."""

@@ -235,8 +235,8 @@ class Worker:
             return 0
         ahead = self._pace.ahead()
         free = self._options.concurrency + ahead - len(self._running) - len(self._backlog)
-        if self._backlog and (free < ahead // 2 or self._found_nothing):
-            return 0  # Jobs are waiting here: a few large claims cost less than many small ones, and one too many costs as well.
+        if self._backlog and (self._found_nothing or len(self._backlog) > self._pace.little()):
+            return 0
         return min(self._appetite, free)
 
     def _holds(self, run_id: RunId) -> bool:

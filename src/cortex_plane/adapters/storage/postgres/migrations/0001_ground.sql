@@ -291,13 +291,14 @@ begin
 end $$;
 create trigger job_transition before update of status on cortex.job
   for each row when (
-    new.status <> old.status and not (
-      (old.status = 'PENDING' and (new.status = 'RUNNING' or new.status = 'CANCELLED'))
-      or (old.status = 'RUNNING' and (new.status = 'COMPLETED' or new.status = 'FAILED'
-        or new.status = 'WAITING_FOR_APPROVAL' or new.status = 'RETRY' or new.status = 'CANCELLED'))
-      or (old.status = 'RETRY' and (new.status = 'RUNNING' or new.status = 'CANCELLED' or new.status = 'FAILED'))
-      or (old.status = 'WAITING_FOR_APPROVAL'
-        and (new.status = 'RUNNING' or new.status = 'FAILED' or new.status = 'CANCELLED'))))
+    new.status <> old.status and not new.status = any (
+      case old.status
+        when 'PENDING' then '{RUNNING, CANCELLED}'::cortex.job_status[]
+        when 'RUNNING' then '{COMPLETED, FAILED, WAITING_FOR_APPROVAL, RETRY, CANCELLED}'
+        when 'RETRY' then '{RUNNING, CANCELLED, FAILED}'
+        when 'WAITING_FOR_APPROVAL' then '{RUNNING, FAILED, CANCELLED}'
+        else '{}'
+      end))
   execute function cortex.refuse_transition();
 
 create function cortex.refuse_payload() returns trigger language plpgsql as $$
@@ -532,7 +533,7 @@ create trigger job_inserted after insert on cortex.job
 -- (`status = 'RUNNING'` would let it take the index of open runs, which holds all that have closed since the last vacuum.)
 -- What is joined is then small on both sides, so it is hashed, always.
 create function cortex.job_updated() returns trigger language plpgsql
-  set enable_seqscan = off set enable_hashjoin = on set enable_nestloop = off set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
   _waited uuid[];
