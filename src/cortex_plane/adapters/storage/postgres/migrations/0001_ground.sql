@@ -531,9 +531,9 @@ create trigger job_inserted after insert on cortex.job
 -- table when it made the plan that the session keeps, it cannot have chosen to read the whole table for each batch.
 -- One small statement for each consequence, run only when there is one: starting a statement costs more than a row.
 -- (`status = 'RUNNING'` would let it take the index of open runs, which holds all that have closed since the last vacuum.)
--- What is joined is then small on both sides, so it is hashed, always.
+-- What is joined is then small on both sides, so it is hashed, always: `finish`, inside of which this is called, forbids that.
 create function cortex.job_updated() returns trigger language plpgsql
-  set enable_seqscan = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_hashjoin = on set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
 declare
   _waited uuid[];
