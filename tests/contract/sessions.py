@@ -39,7 +39,7 @@ class Session:
         wanted = statement(name, "postgres")
         return await self.connection.fetch(wanted.sql, *[values[parameter] for parameter in wanted.parameters])
 
-    write = write_once = read
+    write = write_small = write_once = read
 
     async def transact(self, begin: Begin[Result], connection: Any = None) -> Result:
         """Within the transaction that the test has begun, or in one of its own."""

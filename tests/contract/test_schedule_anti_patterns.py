@@ -21,7 +21,7 @@ async def test_schedules_are_not_polled(plane: TestPlane, database_url: str) -> 
     await plane.work()
     store: Any = await plane.store
     asked: list[str] = []
-    for name in ("read", "write", "write_once"):
+    for name in ("read", "write", "write_small", "write_once"):
         original = getattr(store._database, name)
 
         def noting(statement: str, *values: Any, original: Any = original, **named: Any) -> Any:

@@ -58,6 +58,16 @@ def test_what_is_claimed_ahead_lasts_about_a_tenth_of_a_second(rate: int) -> Non
     assert ahead == pytest.approx(rate / 10, rel=0.3)
 
 
+@pytest.mark.parametrize("rate", [200, 1000, 5000])
+def test_it_claims_again_when_what_is_left_lasts_as_long_as_a_claim_takes(rate: int) -> None:
+    clock = StepClock()
+    pace = Pace(clock)
+
+    ahead = steady(pace, clock, rate)
+
+    assert rate * 0.02 < pace.little() < ahead / 2
+
+
 def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = StepClock()
 
@@ -157,6 +167,37 @@ async def test_what_is_claimed_ahead_comes_in_a_few_large_claims(plane: TestPlan
     taken = [size for size in claims if size > 0]
     assert sum(taken) == 100
     assert len(taken) <= 15
+
+
+@pytest.mark.anyio
+async def test_while_jobs_wait_here_a_claim_that_found_nothing_is_not_repeated(
+    plane: TestPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "ahead", lambda _pace: 40)
+    monkeypatch.setattr(Pace, "little", lambda _pace: 40)
+    queue = (await plane.store).queue
+    claims: list[int] = []
+    claim = queue.claim
+
+    async def counted(*values: Any) -> list[Claimed]:
+        claimed = await claim(*values)
+        claims.append(len(claimed))
+        return claimed
+
+    monkeypatch.setattr(queue, "claim", counted)
+    when_begun: list[int] = []
+
+    @plane.agent("brief")
+    async def brief(ctx: Context) -> None:
+        when_begun.append(claims.count(0))
+        await asyncio.sleep(0.002)
+
+    jobs = await plane.submit_many([brief.submission() for _ in range(30)])
+    async with working(plane, concurrency=1):
+        await jobs[-1].result(timeout=PATIENCE_SECONDS)
+
+    assert len(when_begun) == 30
+    assert when_begun[-1] - when_begun[0] <= 2
 
 
 async def _claimed(claims: list[int], jobs: int) -> bool:

@@ -194,40 +194,7 @@ create trigger vote_no_truncate before truncate on cortex.approval_vote execute 
 -- Who is told
 -- ---------------------------------------------------------------------------
 
--- A job for the agent `cortex.notify` for each person: to ask and to remind those who can still vote, to escalate to those who
--- were added, and to settle with those who hold a token.
-create function cortex.notify_approvers(_request uuid, _purpose text) returns void language sql as $$
-  insert into cortex.job (tenant_id, agent_id, job_type, queue, payload, max_retries, created_by, cause, actor)
-  select r.tenant_id, a.id, a.job_type, 'cortex',
-    jsonb_build_object('approval_request_id', r.id, 'user_account_id', u.id, 'purpose', _purpose),
-    coalesce((a.skill_config #>> '{retry,max_retries}')::int, 3), a.job_type, 'submit', a.job_type
-  from cortex.approval_request r
-  join cortex.job j on j.id = r.job_id
-  join cortex.agent a on a.job_type = 'cortex.notify'
-  join cortex.user_account u on u.id in (
-    select t.user_account_id from cortex.approval_token t where t.approval_request_id = r.id and _purpose = 'settle'
-    union
-    select p.user_account_id from cortex.approval_approver p
-    where p.approval_request_id = r.id and p.user_account_id is not null
-      and (_purpose in ('ask', 'remind') or (_purpose = 'escalate' and p.escalated))
-    union
-    select m.user_account_id from cortex.approval_approver p
-    join cortex.group_member m on m.group_id = p.user_group_id
-    where p.approval_request_id = r.id and (_purpose in ('ask', 'remind') or (_purpose = 'escalate' and p.escalated))
-    union
-    select o.user_account_id from cortex.user_role o
-    where not r.designated and _purpose in ('ask', 'remind')
-      and o.role in ('approver', 'admin') and (o.tenant_id is null or o.tenant_id = r.tenant_id))
-  where r.id = _request
-    and (_purpose = 'settle' or (
-      u.disabled_at is null
-      and not exists (select 1 from cortex.approval_vote v where v.approval_request_id = r.id and v.user_account_id = u.id)
-      and not (r.no_self_approval and (
-        u.name is not distinct from j.created_by
-        or exists (select 1 from cortex.session s where s.id = j.session_id and s.user_account_id = u.id)))))
-  order by u.id;
-$$;
-
+-- `notify_approvers` is defined where it is known whose a job is, in 0015.
 create function cortex.approval_closed() returns trigger language plpgsql as $$
 begin
   delete from cortex.approval_approver where approval_request_id = new.id;

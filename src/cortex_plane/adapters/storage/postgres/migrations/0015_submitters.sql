@@ -29,8 +29,9 @@ from cortex.job j
 join cortex.execution_request r on r.id = j.request_id and r.service_name like 'user:%'
 join cortex.user_account u on u.name = substr(r.service_name, 6);
 
--- As before, but for whom a job is not to be decided by.
-create or replace function cortex.notify_approvers(_request uuid, _purpose text) returns void language sql as $$
+-- A job for the agent `cortex.notify` for each person: to ask and to remind those who can still vote, to escalate to those who
+-- were added, and to settle with those who hold a token.
+create function cortex.notify_approvers(_request uuid, _purpose text) returns void language sql as $$
   insert into cortex.job (tenant_id, agent_id, job_type, queue, payload, max_retries, created_by, cause, actor)
   select r.tenant_id, a.id, a.job_type, 'cortex',
     jsonb_build_object('approval_request_id', r.id, 'user_account_id', u.id, 'purpose', _purpose),

@@ -182,49 +182,7 @@ end;
 -- Who is told
 -- ---------------------------------------------------------------------------
 
--- A procedure: `insert into approval_to_tell` makes a job for the agent `cortex.notify` for each person: to ask and to remind
--- those who can still vote, to escalate to those who were added, and to settle with those who hold a token.
-create view approval_to_tell as select null as approval_request_id, null as purpose, null as at;
-create trigger tell_approvers instead of insert on approval_to_tell
-begin
-  insert into job
-    (id, tenant_id, agent_id, job_type, queue, position, payload, max_retries, worker_job_id, created_by, cause, actor,
-     created_at, queued_at, updated_at)
-  select
-    printf('%08x-%04x-7%s-8%s-%s', (new.at / 1000) >> 16, (new.at / 1000) & 65535,
-      substr(lower(hex(randomblob(2))), 2), substr(lower(hex(randomblob(2))), 2), lower(hex(randomblob(6)))),
-    r.tenant_id, a.id, a.job_type, 'cortex',
-    (select value from counter where name = 'position') + 100 * row_number() over (order by u.id),
-    json_object('approval_request_id', r.id, 'user_account_id', u.id, 'purpose', new.purpose),
-    coalesce(json_extract(a.skill_config, '$.retry.max_retries'), 3),
-    (select value from counter where name = 'queue_entry') + row_number() over (order by u.id),
-    a.job_type, 'submit', a.job_type, new.at, new.at, new.at
-  from approval_request r
-  join job j on j.id = r.job_id
-  join agent a on a.job_type = 'cortex.notify'
-  join user_account u on u.id in (
-    select t.user_account_id from approval_token t where t.approval_request_id = r.id and new.purpose = 'settle'
-    union
-    select p.user_account_id from approval_approver p
-    where p.approval_request_id = r.id and p.user_account_id is not null
-      and (new.purpose in ('ask', 'remind') or (new.purpose = 'escalate' and p.escalated))
-    union
-    select m.user_account_id from approval_approver p
-    join group_member m on m.group_id = p.user_group_id
-    where p.approval_request_id = r.id and (new.purpose in ('ask', 'remind') or (new.purpose = 'escalate' and p.escalated))
-    union
-    select o.user_account_id from user_role o
-    where not r.designated and new.purpose in ('ask', 'remind')
-      and o.role in ('approver', 'admin') and (o.tenant_id is null or o.tenant_id = r.tenant_id))
-  where r.id = new.approval_request_id
-    and (new.purpose = 'settle' or (
-      u.disabled_at is null
-      and not exists (select 1 from approval_vote v where v.approval_request_id = r.id and v.user_account_id = u.id)
-      and not (r.no_self_approval and (
-        u.name is j.created_by
-        or exists (select 1 from session s where s.id = j.session_id and s.user_account_id = u.id)))));
-end;
-
+-- `approval_to_tell` is defined where it is known whose a job is, in 0015.
 create trigger approval_closed after update of outcome on approval_request
 when old.outcome is null and new.outcome is not null
 begin

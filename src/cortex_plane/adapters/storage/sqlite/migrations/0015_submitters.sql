@@ -29,8 +29,9 @@ from job j
 join execution_request r on r.id = j.request_id and r.service_name like 'user:%'
 join user_account u on u.name = substr(r.service_name, 6);
 
--- As before, but for whom a job is not to be decided by.
-drop trigger tell_approvers;
+-- A procedure: `insert into approval_to_tell` makes a job for the agent `cortex.notify` for each person: to ask and to remind
+-- those who can still vote, to escalate to those who were added, and to settle with those who hold a token.
+create view approval_to_tell as select null as approval_request_id, null as purpose, null as at;
 create trigger tell_approvers instead of insert on approval_to_tell
 begin
   insert into job
