@@ -143,19 +143,27 @@ async def test_a_worker_with_slow_jobs_leaves_the_rest_to_others(plane: TestPlan
     assert statuses == [JobStatus.RUNNING] * 2 + [JobStatus.PENDING] * 8
 
 
-@pytest.mark.anyio
-async def test_what_is_claimed_ahead_comes_in_a_few_large_claims(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "ahead", lambda _pace: 20)
+@pytest.fixture
+async def claims(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many jobs each claim has brought, as they come."""
     queue = (await plane.store).queue
-    claims: list[int] = []
+    sizes: list[int] = []
     claim = queue.claim
 
     async def counted(*values: Any) -> list[Claimed]:
         claimed = await claim(*values)
-        claims.append(len(claimed))
+        sizes.append(len(claimed))
         return claimed
 
     monkeypatch.setattr(queue, "claim", counted)
+    return sizes
+
+
+@pytest.mark.anyio
+async def test_what_is_claimed_ahead_comes_in_a_few_large_claims(
+    plane: TestPlane, claims: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "ahead", lambda _pace: 20)
 
     @plane.agent("quick")
     async def quick(ctx: Context) -> None: ...
@@ -171,20 +179,10 @@ async def test_what_is_claimed_ahead_comes_in_a_few_large_claims(plane: TestPlan
 
 @pytest.mark.anyio
 async def test_while_jobs_wait_here_a_claim_that_found_nothing_is_not_repeated(
-    plane: TestPlane, monkeypatch: pytest.MonkeyPatch
+    plane: TestPlane, claims: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Pace, "ahead", lambda _pace: 40)
     monkeypatch.setattr(Pace, "little", lambda _pace: 40)
-    queue = (await plane.store).queue
-    claims: list[int] = []
-    claim = queue.claim
-
-    async def counted(*values: Any) -> list[Claimed]:
-        claimed = await claim(*values)
-        claims.append(len(claimed))
-        return claimed
-
-    monkeypatch.setattr(queue, "claim", counted)
     when_begun: list[int] = []
 
     @plane.agent("brief")

@@ -556,7 +556,7 @@ begin
   then
     return null;
   end if;
-  -- First, because whoever changes a control or reserves a queue takes the lock 0 of steering before those of serial keys.
+  -- Costs come first: whoever changes a control or reserves a queue takes the lock 0 of steering before those of serial keys.
   -- Growth is what is new less what was old, by job: one sort, and no join.
   if exists (select 1 from new_job where cost_cents > 0) then
     perform cortex.count_costs(array_agg(tenant_id), array_agg(job_type), array_agg(cents)) from (
