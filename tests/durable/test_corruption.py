@@ -196,6 +196,32 @@ async def test_every_value_that_is_admitted_survives_the_database_with_the_same_
     assert normal(await job.result(timeout=5)) == normal(value)
 
 
+@pytest.mark.parametrize("depth", [199, 200])
+async def test_the_deepest_value_that_is_admitted_can_be_gone_on_from(plane: TestPlane, depth: int) -> None:
+    async def give() -> Any:
+        value: Any = []
+        for _ in range(depth - 1):
+            value = [value]
+        return value
+
+    @plane.agent("deep")
+    async def deep(ctx: Context) -> bool:
+        found = await ctx.step("give", give)
+        ctx.memory.data["value"] = found
+        called = await ctx.tool("call", give)
+        await ctx.step("again", give)
+        return bool(found == called)
+
+    job = await deep.submit()
+    plane.crash_after("call")
+    plane.crash_after("again")
+    for _ in range(3):
+        await plane.work()
+
+    assert plane.crashes == 2
+    assert await job.result(timeout=5) is True
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "a\x00b", "\ud800", {1: 2}, {"a"}, 10**400], ids=ascii)
 async def test_every_value_that_is_not_admitted_is_refused_at_the_write(plane: TestPlane, value: Any) -> None:
     async def give() -> Any:

@@ -16,12 +16,18 @@ from cortex_plane.core.errors import InvalidInput
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 MAX_DEPTH = 200
+LEVELS_AROUND = 20
 MAX_INTEGER = 2**63
 
 
 def normal(value: Any, name: str = "value") -> Json:
     """The same value in normal form. Raises InvalidInput naming the path of what cannot be stored."""
     return _normal(value, name, 0)
+
+
+def normal_around(document: Any, name: str) -> Json:
+    """The same for a document that holds such values some levels below its own."""
+    return _normal(document, name, -LEVELS_AROUND)
 
 
 def _normal(value: Any, path: str, depth: int) -> Json:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cortex_plane.core.checkpoints import StoredCheckpoint
 from cortex_plane.core.errors import CheckpointCorrupted, InvalidInput
-from cortex_plane.core.normal_json import normal
+from cortex_plane.core.normal_json import normal, normal_around
 from cortex_plane.ports.json_text import dumps, embedded, loads
 from cortex_plane.runtime.durable.entries import whole
 from cortex_plane.runtime.durable.journal import Journal, ToolState
@@ -113,7 +113,7 @@ _CALL = re.compile(r"((?:\[\d+\])?/)?([^#]+)#(\d+)")
 
 def _parsed(document: str) -> Blob:
     try:
-        blob = normal(loads(document), "checkpoint")  # jsonb writes floats from 2^63 on without their exponent.
+        blob = normal_around(loads(document), "checkpoint")  # jsonb writes floats from 2^63 on without their exponent.
     except (ValueError, InvalidInput) as error:
         raise CheckpointCorrupted("not_json", f"it is not JSON that was written here: {error}") from None
     if not isinstance(blob, dict):
