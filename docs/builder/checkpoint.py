@@ -13,7 +13,7 @@ def page() -> str:
     schema = Plane(settings=Settings()).checkpoints.schema()
     return (
         "# The checkpoint\n\n"
-        "What the column `job.checkpoint` holds. Every write and every load is checked against this, and against a CRC-32 "
+        "What is recorded of a job. Every write and every load is checked against this, and against a CRC-32 "
         "over the document's normal form. `cortex schema checkpoint` prints the same.\n\n"
         + code(json.dumps(schema, indent=2), "json")
     )

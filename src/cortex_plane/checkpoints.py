@@ -44,7 +44,7 @@ class CheckpointsOfPlane:
         self._plane = plane
 
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of `job.checkpoint`."""
+        """The JSON Schema of checkpoints."""
         schema: dict[str, Any] = json.loads((files("cortex_plane") / "schemas" / "checkpoint-v1.json").read_text())
         return schema
 
@@ -114,7 +114,7 @@ async def _live(store: Store) -> AsyncIterator[StoredCheckpoint]:
 
 
 async def _found(store: Store, stored: StoredCheckpoint, plane: Plane | None) -> Finding:
-    size, steps = len(stored.document.encode()), 0
+    size, steps = len(stored.document.encode()) + len((stored.added or "").encode()), 0
     try:
         blob = checked_blob(stored)
         steps = blob["step_index"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from cortex_plane.core.checkpoints import RESERVED
 from cortex_plane.core.errors import CheckpointCorrupted
 from cortex_plane.core.events import ProgressMade, TokensUsed
 from cortex_plane.core.jobs import Job, JobId, JobSummary
@@ -66,7 +67,7 @@ async def _newest_progress(store: Store, job_id: JobId) -> ProgressMade | None:
 
 async def _children(store: Store, blob: Mapping[str, Any]) -> list[JobSummary]:
     """Those that the journal knows, each as the last of its retries, in the order in which they were called."""
-    steps = blob["memory_context"].get("working_data", {}).get("$cortex", {}).get("steps", {}).values()
+    steps = blob["memory_context"].get("working_data", {}).get(RESERVED, {}).get("steps", {}).values()
     called = sorted((entry for entry in steps if entry.get("child")), key=lambda entry: int(entry["order"]))
     chains = [await store.jobs.chain(JobId(entry["child"])) for entry in called]
     return [chain[-1] for chain in chains if chain]

@@ -156,6 +156,17 @@ def test_a_damaged_checkpoint_is_shown_as_such(cortex: Cortex, database_url: str
     assert dumped.err == "Damaged, missing_field: Missing required field: schema_version\n"
 
 
+def test_a_damaged_checkpoint_in_two_parts_is_shown_in_both(cortex: Cortex, database_url: str, job_id: str) -> None:
+    asyncio.run(query(database_url, f"""update cortex.job set checkpoint_added = '{{"step_index": 9}}' where id = '{job_id}'"""))
+
+    dumped = cortex("checkpoints", "show", job_id, "--database-url", database_url)
+
+    assert dumped.code == 1
+    parts = json.loads(dumped.out)
+    assert (parts["checkpoint"]["status"], parts["checkpoint_added"]) == ("completed", {"step_index": 9})
+    assert dumped.err == "Damaged, parts_do_not_fit: checkpoint_added does not fit to checkpoint: KeyError: 'memory_context'\n"
+
+
 def test_watching_tells_steps_lines_progress_and_tokens(cortex: Cortex, database_url: str, job_id: str) -> None:
     result = cortex("jobs", "watch", job_id, "--database-url", database_url)
 

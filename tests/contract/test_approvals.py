@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from cortex_plane.core.outcomes import Done
 from cortex_plane.core.people import User, UserId
 from cortex_plane.core.states import JobStatus, RunStatus
 from tests.contract.approval_scene import DETAILS, Desk, waits
-from tests.contract.support import Raw, Scene
+from tests.contract.support import Raw, Scene, snapshot
 
 pytestmark = pytest.mark.anyio
 
@@ -86,6 +87,23 @@ async def test_a_request_may_bring_the_checkpoint_and_the_cost_of_its_job(scene:
     job, saved = await scene.job(claimed.job_id), await scene.store.checkpoints.load(claimed.job_id)
     assert (job.cost_cents, job.checkpoint_id) == (7, checkpoint_id)
     assert saved is not None
+
+
+async def test_what_was_added_to_a_checkpoint_stays_unless_the_request_brings_another(
+    scene: Scene, desk: Desk, ann: User
+) -> None:
+    for brings in ({}, {"checkpoint": '{"step": 3}', "checkpoint_id": new_id()}):
+        claimed = await scene.running()
+        first = snapshot(claimed, '{"step": 1}')
+        await scene.store.checkpoints.save([first])
+        await scene.store.checkpoints.save([snapshot(claimed, '{"step": 2}', first, added='{"plus": 2}')])
+        request = await desk.request(claimed, approvers=Approvers((ann.id,)))
+
+        assert await desk.approvals.open(waits(request, **brings), request, "worker:test")
+        saved = await scene.store.checkpoints.load(claimed.job_id)
+        assert saved is not None
+        found = json.loads(saved.document), None if saved.added is None else json.loads(saved.added)
+        assert found == (({"step": 3}, None) if brings else ({"step": 1}, {"plus": 2}))
 
 
 async def test_a_job_may_ask_more_than_once(scene: Scene, desk: Desk, ann: User) -> None:

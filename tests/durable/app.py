@@ -11,6 +11,7 @@ import signal
 from typing import Any
 
 from cortex_plane import Context, Happened, Plane, Settings
+from cortex_plane.runtime.durable import additions
 from tests.end_to_end.app import Death, die_now
 
 STEPS = ["read", "plan", "draft", "check", "price", "book", "pay", "notify", "archive", "close"]
@@ -73,7 +74,10 @@ def register(plane: Plane, effects: str, die: list[Any] | None = None) -> None:
         return found
 
 
-async def main(url: str, effects: str, die: list[Any], lease_seconds: float = 0.6) -> None:
+async def main(url: str, effects: str, die: list[Any], lease_seconds: float = 0.6, adds: bool = False) -> None:
+    """With `adds`, even these short checkpoints are added to, and every third or fourth is written whole."""
+    if adds:
+        additions.WHOLE_BELOW_BYTES, additions.LONGEST_BYTES = 0, 1800
     settings = Settings(database_url=url, lease_seconds=lease_seconds, files=f"{effects}.files")
     async with Plane(settings=settings) as plane:
         register(plane, effects, die)

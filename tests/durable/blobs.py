@@ -7,6 +7,7 @@ from typing import Any
 
 from cortex_plane.core.checkpoints import StoredCheckpoint
 from cortex_plane.core.jobs import AgentId, JobId
+from cortex_plane.ports.json_text import dumps, loads
 from cortex_plane.runtime.durable.snapshot import crc_of, resealed
 
 AGENT = AgentId("01890000-0000-7000-8000-000000000001")
@@ -54,6 +55,14 @@ def a_blob(**memory: Any) -> dict[str, Any]:
         ],
     }
     return {**blob, "crc32": crc_of(blob)}
+
+
+def same_json(text: str, damaged: str) -> bool:
+    """Some changes of the text change nothing, such as E for e in a number."""
+    try:
+        return dumps(loads(text)) == dumps(loads(damaged))
+    except ValueError:
+        return False
 
 
 def stored(document: str | None = None) -> StoredCheckpoint:

@@ -37,6 +37,9 @@ BOUNDARIES = [
     *(("effect", moment, count) for moment in ("before", "after") for count in range(1, len(TOOLS) + 1)),
 ]
 
+ADDED = [("checkpoints/save", moment, count, True) for count in range(1, WRITES + 1) for moment in ("uncommitted", "committed")]
+"""The same writes where a checkpoint is added to; `test_additions_are_among_what_is_killed` sees that some of them are."""
+
 
 class Scene:
     def __init__(self, url: str, folder: Path) -> None:
@@ -44,12 +47,12 @@ class Scene:
         self.plane = Plane(settings=Settings(database_url=url, lease_seconds=0.6, files=str(folder / "files")))
         register(self.plane, self.effects)
 
-    def start(self, *die: Any) -> Forked:
-        return Forked("tests.durable.app", {"url": self.url, "effects": self.effects, "die": list(die)})
+    def start(self, *die: Any, adds: bool = False) -> Forked:
+        return Forked("tests.durable.app", {"url": self.url, "effects": self.effects, "die": list(die), "adds": adds})
 
-    async def killed_at(self, *die: Any) -> int:
+    async def killed_at(self, *die: Any, adds: bool = False) -> int:
         """Runs a worker process that kills itself there; returns how it ended."""
-        process = self.start(*die)
+        process = self.start(*die, adds=adds)
         try:
             return await asyncio.to_thread(process.wait, 30)
         finally:
@@ -83,13 +86,13 @@ def scene(database_url: str, tmp_path: Path) -> Scene:
     return Scene(database_url, tmp_path)
 
 
-@pytest.mark.parametrize(("statement", "moment", "count"), BOUNDARIES)
+@pytest.mark.parametrize(("statement", "moment", "count", "adds"), [*((*one, False) for one in BOUNDARIES), *ADDED])
 async def test_wherever_a_worker_is_killed_the_job_goes_on_from_exactly_there(
-    scene: Scene, statement: str, moment: str, count: int
+    scene: Scene, statement: str, moment: str, count: int, adds: bool
 ) -> None:
     async with scene.plane as plane:
         job = await plane.submit("ten")
-        assert await scene.killed_at(statement, moment, count) == -signal.SIGKILL
+        assert await scene.killed_at(statement, moment, count, adds=adds) == -signal.SIGKILL
 
         recorded = await scene.steps_recorded(job.id)
         before = scene.done()
@@ -120,6 +123,20 @@ async def test_there_is_no_write_that_was_left_out(scene: Scene) -> None:
         assert not beyond.done()
         beyond.cancel()
         assert scene.done() == Counter(STEPS)
+
+
+async def test_additions_are_among_what_is_killed(scene: Scene) -> None:
+    kinds = []
+    async with scene.plane as plane:
+        for count in (2, 3, 4, 5, 9):
+            job = await plane.submit("ten")
+            await scene.killed_at("checkpoints/save", "committed", count, adds=True)
+            stored = await (await plane.store).checkpoints.load(job.id)
+            assert stored is not None
+            kinds.append(stored.added is not None)
+            await plane.cancel(job.id)
+
+    assert set(kinds) == {True, False}
 
 
 async def test_of_two_runs_that_go_on_from_one_checkpoint_one_is_refused(scene: Scene) -> None:

@@ -94,6 +94,26 @@ async def test_of_two_snapshots_of_one_run_only_the_newer_is_written_and_both_wr
     assert job.cost_cents == 7
 
 
+async def test_what_takes_the_place_of_a_whole_document_is_written_whole(store: Store, clock: ManualClock) -> None:
+    """It may be added to just that one, which nobody writes now."""
+    desk = await desk_with(store, clock, 1)
+    (claimed,) = desk.claimed
+    saves = Recorder()
+    desk.faulty.around("checkpoints", "save", saves)
+    older = snapshot(claimed, 1)
+    newer = replace(snapshot(claimed, 2, older), added='{"step":2}')
+    third = replace(snapshot(claimed, 3, newer), added='{"step":3}')
+    fourth = replace(snapshot(claimed, 4, third), added='{"step":4}')
+
+    await asyncio.gather(desk.outbox.save(older), desk.outbox.save(newer))
+    await asyncio.gather(desk.outbox.save(third), desk.outbox.save(fourth))
+
+    assert [(batch[0].whole, batch[0].added) for batch in saves.asked] == [('{"step": 2}', None), (None, '{"step":4}')]
+    stored = await store.checkpoints.load(claimed.job_id)
+    assert stored is not None
+    assert (json.loads(stored.document), json.loads(stored.added or "null")) == ({"step": 2}, {"step": 4})
+
+
 async def test_a_snapshot_that_comes_while_one_is_written_is_written_after_it(store: Store, clock: ManualClock) -> None:
     desk = await desk_with(store, clock, 1)
     (claimed,) = desk.claimed

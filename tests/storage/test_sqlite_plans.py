@@ -197,7 +197,7 @@ WRITES: dict[str, Callable[[Large], dict[str, Any]]] = {
     "queue/promote_due": lambda large: {"limit": 100},
     "checkpoints/save_batch": lambda large: {
         "documents": b"{}",
-        "batch": json.dumps([[large.facts["running"][4].job_id, large.facts["running"][4].run_id, new_id(), None, 7, 1, 2]]),
+        "batch": json.dumps([[large.facts["running"][4].job_id, large.facts["running"][4].run_id, new_id(), None, 7, 1, 2, 0]]),
     },
     "checkpoints/count_saved": lambda large: {
         "batch": json.dumps([[large.facts["running"][4].job_id, large.facts["running"][4].run_id, new_id()]]),

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
+from cortex_plane.adapters.storage.sqlite.database import WAKES_NOBODY
 from cortex_plane.adapters.storage.statements import FOLDER, Dialect, named, statement
 from cortex_plane.ports.store import Store
 from tests.contract.support import Raw, RawPostgres, RawSqlite
@@ -55,6 +56,14 @@ def test_a_pair_says_why_it_differs_and_is_complete(path: Path) -> None:
     twin = path.with_name(f"{path.name.split('.')[0]}.{other}.sql")
     assert twin.exists()
     assert not path.with_name(f"{path.name.split('.')[0]}.sql").exists(), "a pair leaves no third"
+
+
+def test_no_statement_that_saves_checkpoints_wakes_workers() -> None:
+    """Each would look at the queue after every step, and be in the way of the next."""
+    saves = {name for name in NAMES if name.startswith("checkpoints/save") and name not in ONLY_ON_POSTGRES}
+
+    assert len(saves) == 3
+    assert saves <= WAKES_NOBODY
 
 
 def test_a_file_for_both_says_nothing_of_differences() -> None:

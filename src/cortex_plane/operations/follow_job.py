@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from heapq import merge
 from typing import Any
 
+from cortex_plane.core.checkpoints import put_together
 from cortex_plane.core.errors import JobNotFound
 from cortex_plane.core.events import (
     JobEnded,
@@ -136,7 +137,8 @@ class Follower:
             return []
         self._checkpoint_id = stored.checkpoint_id
         try:
-            return list(self._new_in(loads(stored.document)))
+            document = loads(stored.document)
+            return list(self._new_in(document if stored.added is None else put_together(document, loads(stored.added))))
         except (ValueError, TypeError, LookupError, AttributeError):
             return []
 

@@ -43,7 +43,8 @@ class Mailbox:
     answered: Callable[[bool | Exception], None] | None = None
 
     def take(self, checkpoint: Checkpoint) -> None:
-        """The newer one takes the older one's place, with what only the older one brought: its predecessor, blobs and cost."""
+        """The newer one takes the older one's place, with what only the older one brought: its predecessor, blobs and cost.
+        What it adds may be added to the older one: if that was to be written whole, this one is."""
         older, self.checkpoint = self.checkpoint, checkpoint
         if older is not None:
             self.checkpoint = replace(
@@ -51,6 +52,7 @@ class Mailbox:
                 previous_id=older.previous_id,
                 blobs=older.blobs + checkpoint.blobs,
                 cost_cents=older.cost_cents + checkpoint.cost_cents,
+                added=checkpoint.added if older.added is not None else None,
             )
 
 
@@ -82,7 +84,7 @@ class Outbox:
         brings large results."""
         box = self._boxes.setdefault(transition.run_id, Mailbox())
         if last_words is not None and last_words.blobs:
-            box.take(last_words)
+            box.take(replace(last_words, added=None))
         elif last_words is not None:
             transition = transition._replace(
                 checkpoint=last_words.document,

@@ -82,7 +82,7 @@ async def show(job_id: JobIdOrPrefix, /, *, database_url: OnlyDatabaseUrl = None
             print_json(await plane.checkpoints.get(found))
             return 0
         except CheckpointCorrupted as corrupted:
-            _print_as_stored(await _text(plane, found))
+            await _print_as_stored(plane, found)
             print(f"Damaged, {corrupted.kind}: {corrupted.details}", file=sys.stderr)
             return EXIT_FOUND
 
@@ -90,7 +90,7 @@ async def show(job_id: JobIdOrPrefix, /, *, database_url: OnlyDatabaseUrl = None
 def schema() -> int:
     """Print the JSON Schema of checkpoints.
 
-    It describes what the column job.checkpoint holds, for whoever reads it with other tools.
+    It describes what cortex checkpoints show prints, and what the column job.checkpoint holds where checkpoint_added is empty.
 
     Try:
         cortex schema checkpoint
@@ -103,21 +103,29 @@ def schema() -> int:
     return 0
 
 
-async def _text(plane: Plane, job_id: JobId) -> str:
-    stored = await (await plane.store).checkpoints.load(job_id)
-    return stored.document if stored else ""
-
-
-def _print_as_stored(text: str) -> None:
+async def _print_as_stored(plane: Plane, job_id: JobId) -> None:
     from cortex_plane.adapters.cli.output import print_json
+
+    stored = await (await plane.store).checkpoints.load(job_id)
+    if stored is None:
+        return
+    document = _as_stored(stored.document)
+    if stored.added is not None:
+        document = {"checkpoint": document, "checkpoint_added": _as_stored(stored.added)}
+    if isinstance(document, str):
+        print(document)
+    else:
+        print_json(document)
+
+
+def _as_stored(text: str) -> Any:
+    """The text itself where it is no JSON."""
     from cortex_plane.ports.json_text import loads
 
     try:
-        document: Any = loads(text)
+        return loads(text)
     except ValueError:
-        print(text)
-    else:
-        print_json(document)
+        return text
 
 
 async def _looked_at(findings: AsyncIterator[Finding], verb: str, as_json: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from cortex_plane.adapters.storage import rows
 from cortex_plane.adapters.storage.database import Database, Row
@@ -24,7 +25,7 @@ class SqlCheckpoints:
 
     async def _saved_rows(self, batch: Sequence[Checkpoint]) -> Sequence[Row]:
         if len(batch) == 1 and not batch[0].blobs:
-            return await self._saved_row(batch[0], batch[0].document)
+            return await self._saved_row(batch[0])
         blobs = [(checkpoint.job_id, blob) for checkpoint in batch for blob in checkpoint.blobs]
         return await self._database.write(
             "checkpoints/save",
@@ -32,24 +33,30 @@ class SqlCheckpoints:
             run_ids=[checkpoint.run_id for checkpoint in batch],
             ids=[checkpoint.checkpoint_id for checkpoint in batch],
             previous_ids=[checkpoint.previous_id for checkpoint in batch],
-            documents=[checkpoint.document for checkpoint in batch],
+            documents=[checkpoint.whole for checkpoint in batch],
+            added=[checkpoint.added for checkpoint in batch],
             costs=[checkpoint.cost_cents for checkpoint in batch],
             blob_job_ids=[job_id for job_id, _ in blobs],
             blob_digests=[blob.sha256 for _, blob in blobs],
             blob_contents=[blob.content for _, blob in blobs],
         )
 
-    async def _saved_row(self, checkpoint: Checkpoint, document: str) -> Sequence[Row]:
+    async def _saved_row(self, checkpoint: Checkpoint) -> Sequence[Row]:
         """An agent that is alone waits for this: the way of a batch is longer."""
-        return await self._database.write_small(
-            "checkpoints/save_one",
-            job_id=checkpoint.job_id,
-            run_id=checkpoint.run_id,
-            id=checkpoint.checkpoint_id,
-            previous_id=checkpoint.previous_id,
-            document=document,
-            cost_cents=checkpoint.cost_cents,
-        )
+        fence: dict[str, Any] = {
+            "job_id": checkpoint.job_id,
+            "run_id": checkpoint.run_id,
+            "id": checkpoint.checkpoint_id,
+            "previous_id": checkpoint.previous_id,
+            "cost_cents": checkpoint.cost_cents,
+        }
+        if checkpoint.added is None:
+            return await self._database.write_small("checkpoints/save_one", document=self._in_row(checkpoint), **fence)
+        return await self._database.write_small("checkpoints/save_added", added=self._in_row(checkpoint), **fence)
+
+    def _in_row(self, checkpoint: Checkpoint) -> str:
+        """What of it is written, as it is to stand there."""
+        return checkpoint.added or checkpoint.document
 
     async def load(self, job_id: JobId) -> StoredCheckpoint | None:
         found = await self._database.read("checkpoints/load", job_id=job_id)
@@ -73,4 +80,5 @@ def _stored(row: Row) -> StoredCheckpoint:
         job_type=row["job_type"],
         checkpoint_id=rows.text_or_none(row["checkpoint_id"]),
         document=row["checkpoint"],
+        added=row["checkpoint_added"],
     )

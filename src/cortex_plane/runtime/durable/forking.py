@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from cortex_plane.core.checkpoints import RESERVED
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.ports.json_text import loads
 from cortex_plane.runtime.durable.entries import whole
 from cortex_plane.runtime.durable.loading import Blob
-from cortex_plane.runtime.durable.memory import RESERVED
 from cortex_plane.runtime.durable.snapshot import resealed
 
 

@@ -10,37 +10,18 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from cortex_plane.core.checkpoints import Blob
+from cortex_plane.core.checkpoints import RESERVED, Blob
 from cortex_plane.core.instants import as_short_text
 from cortex_plane.ports.json_text import dumps, embedded, loads
-from cortex_plane.runtime.durable.entries import Entry, packed, whole
-from cortex_plane.runtime.durable.memory import RESERVED, Memory
+from cortex_plane.runtime.durable.additions import Additions
+from cortex_plane.runtime.durable.entries import Entry, ToolState, packed, whole
+from cortex_plane.runtime.durable.memory import Memory
 
 INLINE_BYTES = 1024
 SUMMARY_LIMIT = 100
 
 Spent = tuple[int, int, int]
 """Prompt tokens, completion tokens, cents: all that the job has used."""
-
-
-@dataclass(slots=True)
-class ToolState:
-    """A tool call as `active_tools` shows it. `result` is JSON text; a large one is kept apart, and its entry refers to it."""
-
-    tool_name: str
-    invocation_id: str
-    input_hash: str
-    status: str = "pending"
-    result: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "tool_name": self.tool_name,
-            "invocation_id": self.invocation_id,
-            "status": self.status,
-            "input_hash": self.input_hash,
-            "result": None if self.result is None else embedded(self.result),
-        }
 
 
 @dataclass(slots=True)
@@ -70,6 +51,7 @@ class Journal:
     tools_asked: int = 0
     """How many tool calls this run has asked for, answered or made."""
     unwritten_failures: set[str] = field(default_factory=set)
+    additions: Additions = field(default_factory=Additions)
     _noted_spent: Spent = (0, 0, 0)
     _noted_version: int = 0
     _embedded: dict[str, Any] = field(default_factory=dict)
@@ -166,7 +148,11 @@ class Journal:
         for other in [other for other in self.entries if other.startswith(f"{key}/")]:
             entry = loads(self.entries[other])
             self._drop(other)
-            self.tools.pop(entry.get("invocation"), None)
+            self.forget_tool(entry.get("invocation"))
+
+    def forget_tool(self, invocation_id: str | None) -> None:
+        if invocation_id is not None and self.tools.pop(invocation_id, None) is not None:
+            self.additions.something_was_dropped()
 
     def forget_failures(self, path: str) -> None:
         """What failed last inside a step that is tried again; failures that the step lived with are durable, and stay."""
@@ -176,37 +162,67 @@ class Journal:
 
     def keep(self, key: str, text: str) -> None:
         self.entries[key] = text
-        self._embedded[key] = embedded(text)
+        self._embedded[key] = self.additions.steps[key] = embedded(text)
         self._nested = self._nested or "/" in key
 
     def _drop(self, key: str) -> None:
         self.entries.pop(key, None)
         self._embedded.pop(key, None)
         self.unasked.pop(key, None)
+        self.additions.something_was_dropped()
 
     # -- the parts of a checkpoint ----------------------------------------------------------------
 
-    def memory_context(self, system_prompt_hash: str) -> dict[str, Any]:
-        if self._shown_version != self.memory.version:
-            facts, summary, data = self.memory.state()
-            self._shown = (embedded(dumps(list(facts))), summary, {key: embedded(text) for key, text in data})
-            self._shown_version = self.memory.version
-        shown_facts, shown_summary, shown_data = self._shown
+    def whole_parts(self, system_prompt_hash: str) -> dict[str, Any]:
+        spent, (facts, summary, data) = self.spent, self._shown_memory()
         engine = {
             "state_version": self.state_version,
             "seed": self.seed,
-            "spent_cents": self.spent[2],
+            "spent_cents": spent[2],
             "steps": self._embedded,
         }
         if self.granted_cents:
             engine["granted_cents"] = self.granted_cents
         return {
-            "system_prompt_hash": system_prompt_hash,
-            "conversation_summary": shown_summary,
-            "accumulated_facts": shown_facts,
-            "working_data": {**shown_data, RESERVED: engine},
-            "token_usage": {"prompt_tokens": self.spent[0], "completion_tokens": self.spent[1]},
+            "active_tools": [tool.as_json() for tool in self.tools.values()],
+            "execution_log": self.log,
+            "memory_context": {
+                "system_prompt_hash": system_prompt_hash,
+                "conversation_summary": summary,
+                "accumulated_facts": facts,
+                "working_data": {**data, RESERVED: engine},
+                "token_usage": {"prompt_tokens": spent[0], "completion_tokens": spent[1]},
+            },
         }
+
+    def added_parts(self, whole: dict[str, Any]) -> dict[str, Any] | None:
+        """Of the same parts only what is new since they were written whole; None if they must be.
+
+        Made of `whole`, and not of what there is now: functions in threads count tokens and remember things meanwhile."""
+        added = self.additions
+        if added.log_from is None:
+            return None
+        context = {**whole["memory_context"]}
+        data = {**context["working_data"], RESERVED: {**context["working_data"][RESERVED], "steps": added.steps}}
+        if self._shown_version == added.memory_version:
+            del context["accumulated_facts"], context["conversation_summary"]
+            data = {RESERVED: data[RESERVED]}
+        return {
+            "active_tools": [tool.as_json() for tool in added.changed(self.tools)],
+            "execution_log": self.log[added.log_from :],
+            "log_from": added.log_from,
+            "memory_context": {**context, "working_data": data},
+        }
+
+    def written_whole(self) -> None:
+        self.additions.begin(len(self.log), self.tools, self._shown_version)
+
+    def _shown_memory(self) -> tuple[Any, str | None, dict[str, Any]]:
+        if self._shown_version != (version := self.memory.version):
+            facts, summary, data = self.memory.state()
+            self._shown = (embedded(dumps(list(facts))), summary, {key: embedded(text) for key, text in data})
+            self._shown_version = version
+        return self._shown
 
 
 def _logged(index: int, step_id: str, started_at: int, finished_at: int, summary: str, tool_calls: int) -> dict[str, Any]:

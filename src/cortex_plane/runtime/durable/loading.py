@@ -7,13 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cortex_plane.core.checkpoints import StoredCheckpoint
+from cortex_plane.core.checkpoints import RESERVED, StoredCheckpoint, put_together
 from cortex_plane.core.errors import CheckpointCorrupted, InvalidInput
 from cortex_plane.core.normal_json import normal, normal_around
 from cortex_plane.ports.json_text import dumps, embedded, loads
-from cortex_plane.runtime.durable.entries import whole
-from cortex_plane.runtime.durable.journal import Journal, ToolState
-from cortex_plane.runtime.durable.memory import RESERVED
+from cortex_plane.runtime.durable.entries import ToolState, whole
+from cortex_plane.runtime.durable.journal import Journal
 from cortex_plane.runtime.durable.snapshot import SCHEMA_VERSION, crc_of
 
 Blob = dict[str, Any]
@@ -42,8 +41,7 @@ def checked_blob(
     stored: StoredCheckpoint, migrations: Mapping[int, Migration] = MIGRATIONS, current: int = SCHEMA_VERSION
 ) -> Blob:
     """The checkpoint in the shape of this version of the platform."""
-    blob = _parsed(stored.document)
-    _check_crc(blob)
+    blob = _parsed(stored.document, stored.added)
     if blob["checkpoint_id"] != stored.checkpoint_id:
         raise CheckpointCorrupted(
             "other_checkpoint",
@@ -111,17 +109,36 @@ _CALL = re.compile(r"((?:\[\d+\])?/)?([^#]+)#(\d+)")
 """One call in an identity: what joins it to the one around it, its name, its occurrence. Names have no `#`."""
 
 
-def _parsed(document: str) -> Blob:
+def _parsed(document: str, added: str | None) -> Blob:
+    """One document, with all its fields and the CRC that it should have; its parts are checked before they are put together."""
+    blob = _sound(_object(document))
+    return blob if added is None else _sound(_put_together(blob, _object(added)))
+
+
+def _put_together(blob: Blob, added: Blob) -> Blob:
     try:
-        blob = normal_around(loads(document), "checkpoint")  # jsonb writes floats from 2^63 on without their exponent.
-    except (ValueError, InvalidInput) as error:
-        raise CheckpointCorrupted("not_json", f"it is not JSON that was written here: {error}") from None
-    if not isinstance(blob, dict):
-        raise CheckpointCorrupted("not_an_object", "Checkpoint is not a JSON object.")
+        return put_together(blob, added)
+    except (LookupError, TypeError, AttributeError) as error:
+        message = f"checkpoint_added does not fit to checkpoint: {type(error).__name__}: {error}"
+        raise CheckpointCorrupted("parts_do_not_fit", message) from None
+
+
+def _sound(blob: Blob) -> Blob:
     for name in REQUIRED:
         if name not in blob:
             raise CheckpointCorrupted("missing_field", f"Missing required field: {name}")
+    _check_crc(blob)
     return blob
+
+
+def _object(document: str) -> Blob:
+    try:
+        found = normal_around(loads(document), "checkpoint")  # jsonb writes floats from 2^63 on without their exponent.
+    except (ValueError, InvalidInput) as error:
+        raise CheckpointCorrupted("not_json", f"it is not JSON that was written here: {error}") from None
+    if not isinstance(found, dict):
+        raise CheckpointCorrupted("not_an_object", "Checkpoint is not a JSON object.")
+    return found
 
 
 def _check_crc(blob: Blob) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
+from cortex_plane.core.checkpoints import RESERVED
 from cortex_plane.core.errors import InvalidInput
 from cortex_plane.ports.json_text import encode, loads
-
-RESERVED = "$cortex"
 
 
 class WorkingData(MutableMapping[str, Any]):

@@ -20,10 +20,12 @@ from cortex_plane.core.jobs import AgentId, Claimed, JobId, TenantId
 from cortex_plane.core.states import JobStatus
 from cortex_plane.operations.submit_jobs import Submission
 from cortex_plane.ports.clock import Clock, NewId, Random
+from cortex_plane.ports.json_text import dumped
 from cortex_plane.ports.telemetry import Telemetry
+from cortex_plane.runtime.durable import additions
 from cortex_plane.runtime.durable.journal import Journal
 from cortex_plane.runtime.durable.scopes import Scopes
-from cortex_plane.runtime.durable.snapshot import document
+from cortex_plane.runtime.durable.snapshot import SCHEMA_VERSION, sealed
 from cortex_plane.runtime.durable.suspending import RunStopped, Suspension
 from cortex_plane.runtime.reporter import Reporter
 
@@ -131,24 +133,36 @@ class Recorder:
         journal, now = self.journal, self.now()
         journal.begin_log(now)
         checkpoint_id = self.services.new_id()
-        text = document(
-            checkpoint_id=checkpoint_id,
-            agent_id=self.agent_id,
-            created_at=as_short_text(now),
-            step_index=journal.step_index,
-            step_id=journal.step_id,
-            status=status,
-            active_tools=[tool.as_json() for tool in journal.tools.values()],
-            memory_context=journal.memory_context(self._prompt_hash),
-            execution_log=journal.log,
-        )
-        self._check_size(len(text) if text.isascii() else len(text.encode()), step)
+        fields = {
+            "checkpoint_id": checkpoint_id,
+            "agent_id": self.agent_id,
+            "created_at": as_short_text(now),
+            "schema_version": SCHEMA_VERSION,
+            "step_index": journal.step_index,
+            "step_id": journal.step_id,
+            "status": status,
+        }
+        parts = journal.whole_parts(self._prompt_hash)
+        text, crc = sealed(fields | parts)
+        size = len(text) if text.isascii() else len(text.encode())
+        self._check_size(size, step)
+        added = self._added(fields, parts, crc) if size >= additions.WHOLE_BELOW_BYTES else None
+        if added is None:
+            journal.written_whole()
         blobs, journal.new_blobs = tuple(journal.new_blobs), []
         cents = max(0, journal.spent[2] - self._built_cents)
         self._built_cents += cents
         previous, self.last_id = self.last_id, checkpoint_id
         journal.unwritten_failures.clear()
-        return Checkpoint(self.claimed.job_id, self.claimed.run_id, checkpoint_id, previous, text, blobs, cents)
+        return Checkpoint(self.claimed.job_id, self.claimed.run_id, checkpoint_id, previous, text, blobs, cents, added)
+
+    def _added(self, fields: dict[str, Any], whole: dict[str, Any], crc: int) -> str | None:
+        """What this checkpoint adds to the last whole one; None if it is to be written whole itself."""
+        parts = self.journal.added_parts(whole)
+        if parts is None:
+            return None
+        text = dumped({**fields, **parts, "crc32": crc})
+        return text.decode() if len(text) <= additions.LONGEST_BYTES else None
 
     @property
     def unwritten_cents(self) -> int:

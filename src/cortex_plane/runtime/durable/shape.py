@@ -50,7 +50,7 @@ class LoggedStep(Strict):
 
 
 class CheckpointBlob(Strict):
-    """What `job.checkpoint` holds."""
+    """A whole checkpoint."""
 
     checkpoint_id: Uuid
     schema_version: Annotated[int, Field(ge=1)]

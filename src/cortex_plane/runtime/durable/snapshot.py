@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from cortex_plane.ports.json_text import dumped, dumps
 
 SCHEMA_VERSION = 1
+BEFORE_CRC = ("active_tools", "agent_id", "checkpoint_id")
 
 
-def document(
-    *,
-    checkpoint_id: str,
-    agent_id: str,
-    created_at: str,
-    step_index: int,
-    step_id: str,
-    status: str,
-    active_tools: Sequence[Any],
-    memory_context: Mapping[str, Any],
-    execution_log: Sequence[Any],
-) -> str:
-    """Everything given is in normal form, or embedded text of it. Keys are sorted, so the CRC's place is between two halves."""
-    head = dumped({"active_tools": active_tools, "agent_id": agent_id, "checkpoint_id": checkpoint_id})
-    tail = dumped(
-        {
-            "created_at": created_at,
-            "execution_log": execution_log,
-            "memory_context": memory_context,
-            "schema_version": SCHEMA_VERSION,
-            "status": status,
-            "step_id": step_id,
-            "step_index": step_index,
-        }
-    )
-    front, back = head[:-1] + b",", tail[1:]
+def sealed(blob: Mapping[str, Any]) -> tuple[str, int]:
+    """The document of a checkpoint, and its CRC. All values are in normal form, or embedded text of it.
+    Keys are sorted, so the CRC's place is between two halves."""
+    tail = {**blob}
+    head = {name: tail.pop(name) for name in BEFORE_CRC}
+    front, back = dumped(head)[:-1] + b",", dumped(tail)[1:]
     crc = zlib.crc32(back, zlib.crc32(front))
-    return (front + b'"crc32":%d,' % crc + back).decode()
+    return (front + b'"crc32":%d,' % crc + back).decode(), crc
 
 
 def resealed(blob: Mapping[str, Any]) -> str:

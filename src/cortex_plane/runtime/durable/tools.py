@@ -17,8 +17,8 @@ from cortex_plane.core.gates import Gate
 from cortex_plane.ports.json_text import loads
 from cortex_plane.runtime.durable.approving import ask_as
 from cortex_plane.runtime.durable.calls import HOW_TO_GO_ON, called, encode_result, input_digest, noted_failure, within
-from cortex_plane.runtime.durable.entries import Entry
-from cortex_plane.runtime.durable.journal import INLINE_BYTES, ToolState
+from cortex_plane.runtime.durable.entries import Entry, ToolState
+from cortex_plane.runtime.durable.journal import INLINE_BYTES
 from cortex_plane.runtime.durable.recorder import Recorder
 from cortex_plane.runtime.durable.scopes import Scope, checked_step_name
 from cortex_plane.runtime.durable.spending import stay_in_budget
@@ -134,7 +134,7 @@ class ToolRunner:
             if happened is not None:
                 text, after = encode_result(happened.result, self.name), recorder.journal.step_index
                 return True, await self._keep(scope, key, tool, text, recorder.now(), after)
-        recorder.journal.tools.pop(tool.invocation_id)
+        recorder.journal.forget_tool(tool.invocation_id)
         return False, None
 
     async def _settle(self, tool: ToolState) -> Happened | None:

@@ -16,14 +16,14 @@ from cortex_plane.ports.json_text import dumps
 Place = tuple[int, int]
 
 
-EVEN_LENGTH = 2048
+EVEN_LENGTH = 3072
 
 
 class SqliteCheckpoints(SqlCheckpoints):
     async def _saved_rows(self, batch: Sequence[Checkpoint]) -> Sequence[Row]:
         if len(batch) == 1 and not batch[0].blobs:
-            return await self._saved_row(batch[0], _evened(batch[0].document))
-        documents, places = _laid_out(checkpoint.document for checkpoint in batch)
+            return await self._saved_row(batch[0])
+        documents, places = _laid_out(checkpoint.added or checkpoint.document for checkpoint in batch)
         saves = dumps([_save(checkpoint, place) for checkpoint, place in zip(batch, places, strict=True)])
         blobs = [(checkpoint, blob) for checkpoint in batch for blob in checkpoint.blobs]
         contents, places = _laid_out(blob.content for _, blob in blobs)
@@ -43,10 +43,10 @@ class SqliteCheckpoints(SqlCheckpoints):
 
         return await self._database.transact(script)
 
-
-def _evened(document: str) -> str:
-    """With spaces at its end: of a long row that keeps its length, only the pages that differ are written."""
-    return document.ljust(-(-len(document) // EVEN_LENGTH) * EVEN_LENGTH) if len(document) > EVEN_LENGTH else document
+    def _in_row(self, checkpoint: Checkpoint) -> str:
+        """With spaces at its end: of a long row that keeps its length, only the pages that differ are written."""
+        text = super()._in_row(checkpoint)
+        return text.ljust(-(-len(text) // EVEN_LENGTH) * EVEN_LENGTH) if len(checkpoint.document) > EVEN_LENGTH else text
 
 
 def _save(checkpoint: Checkpoint, place: Place) -> list[str | int | None]:
@@ -57,6 +57,7 @@ def _save(checkpoint: Checkpoint, place: Place) -> list[str | int | None]:
         checkpoint.previous_id,
         checkpoint.cost_cents,
         *place,
+        checkpoint.added is not None,
     ]
 
 

@@ -29,6 +29,7 @@ WAKES_NOBODY = frozenset(
     {
         "checkpoints/add_blobs",
         "checkpoints/count_saved",
+        "checkpoints/save_added",
         "checkpoints/save_batch",
         "checkpoints/save_one",
         "checkpoints/which_saved",

@@ -783,6 +783,7 @@ begin
       actor = _actor,
       note = c.note,
       checkpoint = coalesce(c.checkpoint::json, j.checkpoint),
+      checkpoint_added = case when c.checkpoint is null then j.checkpoint_added end,
       checkpoint_id = coalesce(c.checkpoint_id, j.checkpoint_id)
     from jsonb_to_recordset(_batch) as c(
       job_id uuid, run_id uuid, status cortex.job_status, output jsonb, error jsonb, error_message text, wait_reason text,
@@ -980,7 +981,7 @@ comment on column cortex.job.payload is 'The arguments of the handler by name. N
 comment on column cortex.job.output is 'What the handler returned.';
 comment on column cortex.job.error is 'Type, message and traceback of the last failure.';
 comment on column cortex.job.error_message is 'Why it FAILED; set exactly then.';
-comment on column cortex.job.checkpoint is 'The full snapshot of its progress.';
+comment on column cortex.job.checkpoint is 'The full snapshot of its progress, as it was last written whole.';
 comment on column cortex.job.retry_count is 'Retries spent so far.';
 comment on column cortex.job.max_retries is 'Retries allowed, 0 to 100.';
 comment on column cortex.job.retry_policy is 'A policy for this job alone; null means the agent''s.';

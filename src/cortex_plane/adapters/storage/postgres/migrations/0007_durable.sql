@@ -7,6 +7,7 @@
 
 alter table cortex.job
   add column checkpoint_id uuid,
+  add column checkpoint_added json,
   add column cancel_with_parent boolean not null default false;
 
 -- A checkpoint is replaced at every step. Up to half a page it stays in its row as it is, so that the row is still rewritten in
@@ -17,6 +18,7 @@ do $$ begin
 exception when feature_not_supported then
   alter table cortex.job alter column checkpoint set storage external;
 end $$;
+alter table cortex.job alter column checkpoint_added set storage external;
 
 -- A result of some KiB is not compressed either (22 µs instead of 80).
 create table cortex.job_blob (
@@ -62,9 +64,10 @@ create trigger job_left_nothing after delete on cortex.job
 
 -- Saves a batch of checkpoints, each fenced by its run id and by the checkpoint that it follows; one that is there already is
 -- the same write, repeated because its answer was lost. Returns the ids of the jobs to which they applied.
+-- A document replaces the one before, with what was added to that; an addition comes without a document, and leaves it.
 -- Documents come one by one, not as parts of a larger one: so each is parsed once.
 create function cortex.save_checkpoints(
-  _jobs uuid[], _runs uuid[], _ids uuid[], _previous uuid[], _documents text[], _costs bigint[],
+  _jobs uuid[], _runs uuid[], _ids uuid[], _previous uuid[], _documents text[], _added text[], _costs bigint[],
   _blob_jobs uuid[], _blob_digests text[], _blob_contents text[]
 ) returns setof uuid language plpgsql
   set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
@@ -74,11 +77,13 @@ declare
 begin
   with saved as (
     update cortex.job j
-    set checkpoint = c.document::json,
+    set checkpoint = coalesce(c.document::json, j.checkpoint),
+      checkpoint_added = c.added::json,
       checkpoint_id = c.id,
       cost_cents = j.cost_cents + case when j.checkpoint_id = c.id then 0 else c.cost_cents end,
       updated_at = greatest(cortex.now(), j.updated_at)
-    from unnest(_jobs, _runs, _ids, _previous, _documents, _costs) as c(job_id, run_id, id, previous_id, document, cost_cents)
+    from unnest(_jobs, _runs, _ids, _previous, _documents, _added, _costs)
+      as c(job_id, run_id, id, previous_id, document, added, cost_cents)
     where j.id = c.job_id
       and j.run_id = c.run_id
       and (j.checkpoint_id is not distinct from c.previous_id or j.checkpoint_id = c.id)
@@ -204,7 +209,8 @@ create trigger job_born_late after insert on cortex.job
   referencing new table as new_job
   for each statement execute function cortex.job_born_late();
 
-comment on column cortex.job.checkpoint_id is 'Id of that snapshot; the next one must name it.';
+comment on column cortex.job.checkpoint_id is 'Id of the newest snapshot; the next one must name it.';
+comment on column cortex.job.checkpoint_added is 'What the newest snapshot has that the one written whole has not.';
 comment on column cortex.job.cancel_with_parent is 'It is cancelled when the job that called it ends FAILED or CANCELLED.';
 
 comment on table cortex.job_blob is 'Large results that checkpoints refer to. Never changed; they go with their job.';

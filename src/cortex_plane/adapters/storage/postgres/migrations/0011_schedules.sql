@@ -155,6 +155,9 @@ create index job_of_request on cortex.job (request_id) where request_id is not n
 -- What attempts have used since the last look, and how what was asked for has ended. A cost and tokens are counted once,
 -- because the writes that bring them are.
 create function cortex.job_used() returns trigger language plpgsql set enable_seqscan = off as $$
+declare
+  _tokens json := coalesce(new.checkpoint_added, new.checkpoint) #> '{memory_context,token_usage}';
+  _before json := coalesce(old.checkpoint_added, old.checkpoint) #> '{memory_context,token_usage}';
 begin
   insert into cortex.charge_receipt as c
     (run_id, attempt, unit, quantity, request_id, billing_account_id, grant_id, virtual_key_id)
@@ -163,11 +166,10 @@ begin
   cross join (values
     ('cents', new.cost_cents - old.cost_cents),
     ('prompt_tokens',
-      coalesce((new.checkpoint #>> '{memory_context,token_usage,prompt_tokens}')::bigint, 0)
-      - coalesce((old.checkpoint #>> '{memory_context,token_usage,prompt_tokens}')::bigint, 0)),
+      coalesce((_tokens ->> 'prompt_tokens')::bigint, 0) - coalesce((_before ->> 'prompt_tokens')::bigint, 0)),
     ('completion_tokens',
-      coalesce((new.checkpoint #>> '{memory_context,token_usage,completion_tokens}')::bigint, 0)
-      - coalesce((old.checkpoint #>> '{memory_context,token_usage,completion_tokens}')::bigint, 0))) as used (unit, quantity)
+      coalesce((_tokens ->> 'completion_tokens')::bigint, 0) - coalesce((_before ->> 'completion_tokens')::bigint, 0))
+    ) as used (unit, quantity)
   where r.id = new.request_id and used.quantity > 0
   order by used.unit
   on conflict (run_id, attempt, unit) do update

@@ -2,6 +2,7 @@
 -- Differs: a document is json here.
 update cortex.job
 set checkpoint = cast(:document as json),
+  checkpoint_added = null,
   checkpoint_id = :id,
   cost_cents = cost_cents + case when checkpoint_id = :id then 0 else cast(:cost_cents as bigint) end,
   updated_at = greatest(cortex.now(), updated_at)

@@ -2,6 +2,7 @@
 -- Differs: a document is text here.
 update cortex.job
 set checkpoint = :document,
+  checkpoint_added = null,
   checkpoint_id = :id,
   cost_cents = cost_cents + iif(checkpoint_id is :id, 0, :cost_cents),
   updated_at = max(:now, updated_at)

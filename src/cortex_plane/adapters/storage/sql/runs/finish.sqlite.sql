@@ -21,6 +21,7 @@ set status = c.value ->> 'status',
   actor = :actor,
   note = nullif(c.value -> 'note', 'null'),
   checkpoint = coalesce(c.value ->> 'checkpoint', j.checkpoint),
+  checkpoint_added = iif(c.value ->> 'checkpoint' is null, j.checkpoint_added, null),
   checkpoint_id = coalesce(c.value ->> 'checkpoint_id', j.checkpoint_id)
 from jsonb_each(:batch) c
 where j.id = c.value ->> 'job_id'

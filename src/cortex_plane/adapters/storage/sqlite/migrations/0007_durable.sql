@@ -4,6 +4,7 @@
 --   a parent ends undone ──▶ a job for the agent `cortex.children` ──▶ the children that end with it are cancelled
 
 alter table job add column checkpoint_id text;
+alter table job add column checkpoint_added text check (checkpoint_added is null or json_valid(checkpoint_added));
 alter table job add column cancel_with_parent integer not null default 0 check (cancel_with_parent in (0, 1));
 
 create table job_blob (
@@ -136,16 +137,28 @@ begin
 end;
 
 -- Where checkpoints are put to be saved. A repeated write finds its own id, and adds no cost again.
-create view checkpoint_to_save (job_id, run_id, id, previous_id, cost_cents, document, at) as
-select id, run_id, checkpoint_id, null, 0, checkpoint, updated_at from job;
+-- A document replaces the one before, with what was added to that; an addition comes without a document, and leaves it.
+create view checkpoint_to_save (job_id, run_id, id, previous_id, cost_cents, document, added, at) as
+select id, run_id, checkpoint_id, null, 0, checkpoint, checkpoint_added, updated_at from job;
 create trigger save_checkpoint instead of insert on checkpoint_to_save
 begin
   update job
   set checkpoint = new.document,
+    checkpoint_added = null,
     checkpoint_id = new.id,
     cost_cents = cost_cents + iif(checkpoint_id is new.id, 0, new.cost_cents),
     updated_at = max(new.at, updated_at)
-  where id = new.job_id
+  where new.document is not null
+    and id = new.job_id
+    and run_id = new.run_id
+    and (checkpoint_id is new.previous_id or checkpoint_id = new.id);
+  update job
+  set checkpoint_added = new.added,
+    checkpoint_id = new.id,
+    cost_cents = cost_cents + iif(checkpoint_id is new.id, 0, new.cost_cents),
+    updated_at = max(new.at, updated_at)
+  where new.document is null
+    and id = new.job_id
     and run_id = new.run_id
     and (checkpoint_id is new.previous_id or checkpoint_id = new.id);
 end;

@@ -173,8 +173,8 @@ begin
 end;
 
 -- What an attempt has used since the last look: a cost and tokens are counted once, because the writes that bring them are.
-create trigger job_used after update of cost_cents, checkpoint on job
-when new.request_id is not null and (new.cost_cents > old.cost_cents or new.checkpoint is not old.checkpoint)
+create trigger job_used after update of cost_cents, checkpoint, checkpoint_added on job
+when new.request_id is not null and (new.cost_cents > old.cost_cents or new.checkpoint_id is not old.checkpoint_id)
 begin
   insert into charge_receipt
     (run_id, attempt, unit, quantity, request_id, billing_account_id, grant_id, virtual_key_id, created_at, updated_at)
@@ -184,12 +184,12 @@ begin
     select 'cents' as unit, new.cost_cents - old.cost_cents as quantity
     union all
     select 'prompt_tokens',
-      coalesce(json_extract(new.checkpoint, '$.memory_context.token_usage.prompt_tokens'), 0)
-      - coalesce(json_extract(old.checkpoint, '$.memory_context.token_usage.prompt_tokens'), 0)
+      coalesce(json_extract(coalesce(new.checkpoint_added, new.checkpoint), '$.memory_context.token_usage.prompt_tokens'), 0)
+      - coalesce(json_extract(coalesce(old.checkpoint_added, old.checkpoint), '$.memory_context.token_usage.prompt_tokens'), 0)
     union all
     select 'completion_tokens',
-      coalesce(json_extract(new.checkpoint, '$.memory_context.token_usage.completion_tokens'), 0)
-      - coalesce(json_extract(old.checkpoint, '$.memory_context.token_usage.completion_tokens'), 0)) used
+      coalesce(json_extract(coalesce(new.checkpoint_added, new.checkpoint), '$.memory_context.token_usage.completion_tokens'), 0)
+      - coalesce(json_extract(coalesce(old.checkpoint_added, old.checkpoint), '$.memory_context.token_usage.completion_tokens'), 0)) used
   join execution_request r on r.id = new.request_id
   where used.quantity > 0
   on conflict (run_id, attempt, unit) do update
