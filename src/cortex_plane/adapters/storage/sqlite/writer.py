@@ -65,6 +65,7 @@ class Writer:
     _connection: apsw.Connection | None = None
     _log_pages: int = 0
     """How long the write-ahead log is."""
+    _slow_in_a_row: int = 0
     _rests_until: float = 0.0
 
     def start(self) -> None:
@@ -100,8 +101,8 @@ class Writer:
         return None if isinstance(operation.error, apsw.BusyError) else operation
 
     def _done_at_once(self, work: Work) -> Operation:
-        """Another process that writes is not waited for, and a slow disk is not waited for again at once: the caller has other
-        work, and is never kept from it for more than a tenth of the time."""
+        """Another process that writes is not waited for, and a slow disk is not waited for again and again: the caller has other
+        work, and is kept from it for no more than a tenth of the time. One slow write among quick ones is no slow disk."""
         if self._connection is None:
             raise NotOpen
         operation, began, changes = Operation(work), time.monotonic(), self._connection.total_changes()
@@ -112,7 +113,8 @@ class Writer:
             self._connection.set_busy_handler(patient(BUSY_SECONDS))
         self.committed(changes != self._connection.total_changes())
         ended = time.monotonic()
-        if ended - began > SLOW_SECONDS:
+        self._slow_in_a_row = self._slow_in_a_row + 1 if ended - began > SLOW_SECONDS else 0
+        if self._slow_in_a_row > 1:
             self._rests_until = ended + RESTS_TIMES * (ended - began)
         return operation
 
