@@ -164,7 +164,7 @@ def test_a_damaged_checkpoint_in_two_parts_is_shown_in_both(cortex: Cortex, data
     assert dumped.code == 1
     parts = json.loads(dumped.out)
     assert (parts["checkpoint"]["status"], parts["checkpoint_added"]) == ("completed", {"step_index": 9})
-    assert dumped.err == "Damaged, parts_do_not_fit: checkpoint_added does not fit to checkpoint: KeyError: 'memory_context'\n"
+    assert dumped.err == "Damaged, parts_do_not_fit: checkpoint_added does not fit to checkpoint: KeyError: 'log_from'\n"
 
 
 def test_watching_tells_steps_lines_progress_and_tokens(cortex: Cortex, database_url: str, job_id: str) -> None:
