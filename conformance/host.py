@@ -21,7 +21,7 @@ from conformance.boundaries import NEVER, Boundaries
 from conformance.children import Failed, Hung, Killed, in_child
 from conformance.order import Life, Order, Trial
 from conformance.places import Databases, Files, Places
-from conformance.systems import NotOffered, System
+from conformance.systems import System
 
 SYSTEMS = {
     "cortex": ("cortex", "Cortex"),
@@ -53,8 +53,6 @@ class Host:
         """An undisturbed run says how many boundaries there are; the kills go on until a run ends without one."""
         undisturbed = self._trial(kind, NEVER)
         tell(undisturbed)
-        if undisturbed.not_offered:
-            return
         numbers = list(range(1, undisturbed.boundaries + 1))
         if self._order.at_most and len(numbers) > self._order.at_most:
             numbers = [numbers[len(numbers) * part // self._order.at_most] for part in range(self._order.at_most)]
@@ -118,18 +116,15 @@ class Host:
         def work() -> dict[str, Any]:
             boundaries = Boundaries(kill_at, folder / "killed", kill_when)
             self._system.watch(boundaries)
-            try:
-                answer = program(store, Doings(folder, process, boundaries))
-            except NotOffered as reason:
-                return {"not_offered": str(reason)}
+            answer = program(store, Doings(folder, process, boundaries))
             return {"answer": answer, "boundaries": boundaries.passed}
 
         life = Life("done")
         try:
             told = in_child(work, folder / f"{process}.json")
-            life.answer = told.get("answer")
+            life.answer = told["answer"]
             if trial is not None:
-                trial.boundaries, trial.not_offered = told.get("boundaries", 0), told.get("not_offered", "")
+                trial.boundaries = told["boundaries"]
         except Killed:
             life.ended = "killed"
             if trial is not None:

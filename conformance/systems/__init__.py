@@ -11,16 +11,12 @@ Recorded = list[tuple[str, str]]
 """Names and results of the steps that a system has recorded as done, in order."""
 
 
-class NotOffered(Exception):
-    """The system has nothing of the kind, with one line on what it says instead."""
-
-
 class System(Protocol):
     def watch(self, boundaries: Boundaries) -> None:
         """Wraps the driver of the database in this process, so that every commit that writes is a boundary."""
 
     def prepare(self, database: str) -> None:
-        """Creates its tables."""
+        """Creates its tables, and whatever else is there before the program is."""
 
     def run(self, database: str, doings: Doings) -> list[str]:
         """The program: starts the ten steps, or goes on with them, and returns their results. A restart runs it again."""

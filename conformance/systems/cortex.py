@@ -6,7 +6,8 @@ import asyncio
 import importlib
 import logging
 import re
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -16,17 +17,24 @@ import asyncpg
 import psycopg
 import structlog
 
-from conformance.agent import EFFECTS, STEPS, Doings, expected
+from conformance.agent import EFFECTS, QUESTIONS, STEPS, Doings, expected
 from conformance.boundaries import Boundaries
-from conformance.systems import NotOffered, Recorded
+from conformance.systems import Recorded
 from cortex_plane import Context, Happened, Plane, Settings
 from cortex_plane.adapters.event_loop import run
+from cortex_plane.agents import Agent
+from cortex_plane.core.approvals import ApprovalRequest
+from cortex_plane.core.decisions import Decided
 from cortex_plane.core.jobs import JobId
+from cortex_plane.handles import JobHandle
 from cortex_plane.runtime.durable.entries import whole
 from cortex_plane.runtime.durable.loading import checked_blob
 
 importlib.import_module("cortex_plane.runtime.durable.shape")  # Slow to import: once, before the children are forked.
 
+PERSON = "ada"
+PATIENCE_SECONDS = 20.0
+LOOK_SECONDS = 0.01
 LEASE_SECONDS = 1.0
 """Shorter than the default, only so that a killed worker is missed sooner."""
 
@@ -40,8 +48,8 @@ class Cortex:
 
     def prepare(self, database: str) -> None:
         async def prepare() -> None:
-            async with _plane(database):
-                pass
+            async with _plane(database) as plane:
+                await plane.people.add(PERSON)
 
         run(prepare())
 
@@ -52,7 +60,7 @@ class Cortex:
         return run(_recorded(database))
 
     def ask(self, database: str, doings: Doings) -> list[str]:
-        raise NotOffered("its approvals are not part of this probe yet")
+        return run(_ask(database, doings))
 
     def alter(self, database: str, old: str, new: str) -> bool:
         values = {"old": old, "new": new}
@@ -78,15 +86,61 @@ async def _run(database: str, doings: Doings) -> list[str]:
     async def ten(ctx: Context) -> list[str]:
         return [await _take(ctx, doings, step) for step in STEPS]
 
-    async with plane:
-        begun = await plane.list(agent="ten")
-        job = plane.job(begun[0].id) if begun else await ten.submit()
-        worker = asyncio.create_task(plane.run_worker(concurrency=1))
-        try:
-            results: list[str] = await job.result(timeout=30)
-            return results
-        finally:
-            await _stopped(plane, worker)
+    async with plane, _worked_on(plane, ten) as job:
+        results: list[str] = await job.result(timeout=30)
+        return results
+
+
+async def _ask(database: str, doings: Doings) -> list[str]:
+    """The person answers what waits for them, by approving it with the answer filled in, and is told that it was taken."""
+    plane = _plane(database)
+
+    @plane.agent("questions")
+    async def questions(ctx: Context) -> list[str]:
+        return [await _answered(ctx, question) for question in QUESTIONS]
+
+    async with plane, _worked_on(plane, questions) as job:
+        for question in QUESTIONS:
+            if not doings.was_given(question):
+                await _give(plane, job, question, doings.answer(question))
+                doings.note_given(question)
+        answers: list[str] = await job.result(timeout=30)
+        return answers
+
+
+async def _answered(ctx: Context, question: str) -> str:
+    approval = await ctx.approval(question, details={"answer": ""}, approvers=PERSON, editable=["answer"])
+    answer: str = approval.details["answer"]
+    return answer
+
+
+async def _give(plane: Plane, job: JobHandle[Any], question: str, answer: str) -> None:
+    """One that was killed before it could tell the person finds the question decided: then it was taken."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        request = await _request(plane, job, question)
+    if request.decision is None:
+        taken = await plane.approvals.approve(request.id, by=PERSON, details={"answer": answer})
+        assert isinstance(taken, Decided), taken
+
+
+async def _request(plane: Plane, job: JobHandle[Any], question: str) -> ApprovalRequest:
+    while True:
+        for request in await plane.approvals.list(job=job.id, open_only=False):
+            if request.action_summary == question:
+                return request
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+@asynccontextmanager
+async def _worked_on(plane: Plane, agent: Agent[..., Any]) -> AsyncIterator[JobHandle[Any]]:
+    """The job that an earlier process submitted, or a new one, with a worker beside it."""
+    begun = await plane.list(agent=agent.name)
+    job = plane.job(begun[0].id) if begun else await agent.submit()
+    worker = asyncio.create_task(plane.run_worker(concurrency=1))
+    try:
+        yield job
+    finally:
+        await _stopped(plane, worker)
 
 
 async def _stopped(plane: Plane, worker: asyncio.Task[None]) -> None:
