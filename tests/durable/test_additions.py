@@ -121,7 +121,7 @@ WRITTEN = st.lists(st.booleans(), min_size=1, max_size=12).filter(any)
 
 
 @given(st.lists(CHANGES, max_size=40), WRITTEN, st.sampled_from([0, 0, 3000]), st.integers(500, 6000))
-@settings(max_examples=500)
+@settings(max_examples=250)
 def test_both_parts_are_the_newest_document_whatever_was_recorded(
     changes: list[tuple[str, Any]], written: list[bool], whole_below: int, longest: int
 ) -> None:
