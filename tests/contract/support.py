@@ -15,7 +15,7 @@ from cortex_plane.core.agents import AgentConfig, AgentRecord
 from cortex_plane.core.checkpoints import Checkpoint
 from cortex_plane.core.instants import as_datetime
 from cortex_plane.core.jobs import DEFAULT_TENANT_ID, AgentId, Claimed, Job, JobId, NewJob, RunId, TenantId, WorkerId
-from cortex_plane.core.outcomes import Chance, Done, Failed, Outcome, Transition, after_run
+from cortex_plane.core.outcomes import Chance, Done, Failed, Interrupted, Outcome, Transition, after_run
 from cortex_plane.core.retry import Backoff, RetryPolicy
 from cortex_plane.core.states import JobStatus
 from cortex_plane.core.workers import NewWorker
@@ -217,3 +217,11 @@ def snapshot(claimed: Claimed, document: str = "{}", previous: Checkpoint | None
     """The next checkpoint of a run; the first one, unless it is told which it follows."""
     values: dict[str, Any] = {"checkpoint_id": new_id(), "previous_id": previous.checkpoint_id if previous else None, **fields}
     return Checkpoint(claimed.job_id, claimed.run_id, document=document, **values)
+
+
+async def again(scene: Scene, claimed: Claimed) -> Claimed:
+    """The next run of a job whose run was interrupted."""
+    await scene.finish(claimed, Interrupted())
+    [fresh] = await scene.claim(await scene.worker(), 1)
+    assert fresh.job_id == claimed.job_id
+    return fresh
