@@ -1,5 +1,6 @@
 -- Saves what one checkpoint adds to the one that was written whole, fenced like that; returns the id if it applied.
 -- Differs: an addition is text here.
+-- A statement of its own: the whole document, which is not named here, is neither read nor checked nor written again.
 update cortex.job
 set checkpoint_added = :added,
   checkpoint_id = :id,
