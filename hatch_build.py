@@ -10,7 +10,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = Path("static", "django_htmx", "htmx-2.min.js")
-TARGET = Path("src", "cortex_plane", "adapters", "dashboard", "static", "htmx.min.js")
+TARGET = Path("src", "cortex_plane", "dashboard", "static", "htmx.min.js")
 
 
 class CopyHtmx(BuildHookInterface[Any]):

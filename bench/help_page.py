@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-COMMAND = [sys.executable, "-c", "from cortex_plane.adapters.cli.main import main; main(['--help'])"]
+COMMAND = [sys.executable, "-c", "from cortex_plane.cli.main import main; main(['--help'])"]
 TIMES = 5
 
 

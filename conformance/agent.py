@@ -1,4 +1,6 @@
-"""What every system runs: ten steps, of which three are effects and one is chance, and two questions. Standard library only."""
+"""What every system runs: ten steps (three effects, one random), two questions, one payment, six calls in parallel.
+
+Standard library only: peers run in another environment."""
 
 from __future__ import annotations
 
@@ -12,6 +14,19 @@ STEPS = ("look", "draw", "pay", "read", "mail", "think", "plan", "book", "tidy",
 EFFECTS = ("pay", "mail", "book")
 CHANCE = "draw"
 QUESTIONS = ("first", "second")
+BROKEN_STEP = "think"
+"""The step that fails while the outage lasts."""
+CALLS = ("a", "b", "c", "d", "e", "f")
+REFUSED = ("b", "e")
+"""The parallel calls that are refused once each."""
+
+
+class Outage(Exception):
+    """A service that a step needs is down."""
+
+
+class Refused(Exception):
+    """A service is busy: try again."""
 
 
 class Doings:
@@ -22,9 +37,14 @@ class Doings:
         self._trace = folder / f"{process}.trace"
         self._effects = folder / "effects"
         self._given = folder / "given"
+        self._outage = folder / "outage"
+        self._keys = folder / "keys"
+        self._calls = folder / "calls"
 
     def perform(self, step: str) -> str:
         append(self._trace, step)
+        if step == BROKEN_STEP and self._outage.exists():
+            raise Outage(step)
         if step in EFFECTS:
             with self.boundaries.around(f"effect {step}"):
                 append(self._effects, step)
@@ -33,6 +53,21 @@ class Doings:
     def has_happened(self, step: str) -> bool:
         """What a system may ask about an effect in doubt: in real life, the bank or the mail server would be asked."""
         return step in lines(self._effects)
+
+    def pay(self, key: str) -> str:
+        """A payment under an idempotency key. The first call is refused, so every system repeats it at least once."""
+        with self.boundaries.around("payment"):
+            append(self._keys, key)
+        if len(lines(self._keys)) == 1:
+            raise Refused("pay")
+        return expected("pay")
+
+    def call(self, name: str) -> str:
+        """One of the parallel calls. Some are refused the first time."""
+        append(self._calls, name)
+        if name in REFUSED and lines(self._calls).count(name) == 1:
+            raise Refused(name)
+        return expected(name)
 
     def answer(self, question: str) -> str:
         return f"yes to the {question}"

@@ -1,4 +1,4 @@
-"""Where a process may be killed: before and after each commit, before and after each effect. Standard library only."""
+"""Where a process may be killed or frozen: before and after each commit and each effect. Standard library only."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ NEVER = 0
 
 
 class Boundaries:
-    """Counts what it passes, in whatever thread, and kills this process at the chosen one: by number, or by name."""
+    """Counts the boundaries passed by any thread. At the chosen one, by number or by name, kills or freezes this process."""
 
-    def __init__(self, kill_at: int, told: Path, kill_when: str = "") -> None:
+    def __init__(self, kill_at: int, told: Path, kill_when: str = "", *, freeze: bool = False) -> None:
         self.passed = 0
-        self._kill_at, self._kill_when = kill_at, kill_when
+        self._kill_at, self._kill_when, self._freeze = kill_at, kill_when, freeze
         self._told = told
         self._lock = threading.Lock()
 
@@ -27,6 +27,9 @@ class Boundaries:
             self.passed += 1
             if self.passed == self._kill_at or what == self._kill_when:
                 self._told.write_text(what)
+                if self._freeze:
+                    os.kill(os.getpid(), signal.SIGSTOP)  # Returns when the host sends SIGCONT.
+                    return
                 os.kill(os.getpid(), signal.SIGKILL)
                 time.sleep(60)  # Nothing after this line ever happens.
 

@@ -27,12 +27,27 @@ class Killed(Exception):
     """It was killed, as was wanted."""
 
 
+class Frozen(Exception):
+    """It has stopped itself, and waits for SIGCONT."""
+
+
 def in_child(work: Callable[[], Any], answer: Path) -> Any:
     """The work's value. What the child prints goes to a file beside the answer."""
+    return outcome_of(start(work, answer), answer)
+
+
+def start(work: Callable[[], Any], answer: Path) -> int:
     child = os.fork()
     if child == 0:
         _work_and_leave(work, answer)
+    return child
+
+
+def outcome_of(child: int, answer: Path) -> Any:
+    """Waits for the child. Raises Frozen when it stops itself, and can then be called again."""
     status = _status(child)
+    if os.WIFSTOPPED(status):
+        raise Frozen
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
         raise Killed
     if status != 0:
@@ -57,7 +72,7 @@ def _work_and_leave(work: Callable[[], Any], answer: Path) -> None:
 def _status(child: int) -> int:
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
-        pid, status = os.waitpid(child, os.WNOHANG)
+        pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
         if pid:
             return status
         time.sleep(LOOK_SECONDS)

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+LOCKED = "inside a transaction that locks the file"
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -27,7 +29,7 @@ class Order:
 
 @dataclass(slots=True)
 class Life:
-    """What one process did from its start to its end: `ended` is "killed", "done", "failed" or "hung"."""
+    """What one process did from its start to its end: `ended` is "killed", "frozen", "done", "failed" or "hung"."""
 
     ended: str
     executed: list[str] = field(default_factory=list)
@@ -37,9 +39,17 @@ class Life:
 
 @dataclass(slots=True)
 class Trial:
-    """One kill, and everything that was seen of it. `recorded` is None when the system could not read its own state.
+    """One disturbance and what was seen of it. `recorded` is None when the system could not read its own state.
 
-    `kind` is "steps", "questions" or "altered"; in the first the store was copied at the kill, and `fork` ran on the copy.
+    kind         the disturbance
+    steps        a kill; the store was copied at that moment, and `fork` ran on the copy
+    questions    a kill of the program that asks two questions
+    altered      a stored result was changed while the program was down
+    payment      a kill of the program that pays under an idempotency key
+    frozen       the process was stopped; another one finished the work; then the first one was continued. `at` is LOCKED if
+                 the process held the lock of the SQLite file meanwhile, so that no other could write
+    failed       a step failed for good; the cause was removed; the job was resumed
+    parallel     some of six parallel calls were refused once
     """
 
     kind: str
@@ -52,12 +62,19 @@ class Trial:
     fork: Life | None = None
     fork_recorded_at_end: list[list[str]] | None = None
     effects: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
     boundaries: int = 0
     not_offered: str = ""
 
     @property
     def was_killed(self) -> bool:
         return self.first.ended == "killed"
+
+    @property
+    def was_disturbed(self) -> bool:
+        """An undisturbed run proves nothing about disturbances."""
+        return self.first.ended in ("killed", "frozen") or self.kind in ("failed", "parallel")
 
     @classmethod
     def read(cls, text: str) -> Self:

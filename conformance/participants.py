@@ -15,6 +15,7 @@ OURS = "Cortex Plane"
 PEERS_DO_NOT_PROMISE = {
     "effects in doubt are not repeated": "its documentation says that a step may run again, and asks for idempotent steps",
     "an altered record is noticed": "it keeps no checksums",
+    "effects under freeze happen once": "it has no lease: recovery presumes that the other process has ended",
 }
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
+import struct
 import time
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +13,10 @@ from typing import Protocol
 import psycopg
 
 PATIENCE_SECONDS = 10.0
+WRITE_LOCKS = (("-shm", 120), ("", 0x40000001))
+"""The byte that the writer of an SQLite file has locked: WAL_WRITE_LOCK, and RESERVED_BYTE without a write-ahead log."""
+FLOCK = "hhqqi4x"
+"""`struct flock` on Linux, 64 bits."""
 
 
 class Places(Protocol):
@@ -17,6 +24,9 @@ class Places(Protocol):
         """The address of a store that does not exist yet."""
 
     def copy(self, original: str, name: str) -> str: ...
+
+    def lock_holder(self, store: str) -> int | None:
+        """The process without which nobody can write: one that was frozen in a transaction keeps the lock of an SQLite file."""
 
 
 class Files:
@@ -33,6 +43,21 @@ class Files:
             if source.exists():
                 shutil.copyfile(source, copied.removeprefix("sqlite:///") + part)
         return copied
+
+    def lock_holder(self, store: str) -> int | None:
+        """As the operating system says: SQLite locks bytes of its files."""
+        file = store.removeprefix("sqlite:///")
+        holders = (_holder(Path(file + suffix), byte) for suffix, byte in WRITE_LOCKS)
+        return next((holder for holder in holders if holder is not None), None)
+
+
+def _holder(file: Path, byte: int) -> int | None:
+    if not file.exists():
+        return None
+    wanted = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+    with file.open("r+b") as opened:
+        kind, _, _, _, pid = struct.unpack(FLOCK, fcntl.fcntl(opened, fcntl.F_GETLK, wanted))
+    return None if kind == fcntl.F_UNLCK else int(pid)
 
 
 class Databases:
@@ -55,6 +80,9 @@ class Databases:
                     raise
                 self._execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{source}'")
                 time.sleep(0.01)
+
+    def lock_holder(self, store: str) -> int | None:
+        return None  # A server locks rows, not the whole store.
 
     def _execute(self, sql: str) -> None:
         with psycopg.connect(self._server, autocommit=True) as connection:

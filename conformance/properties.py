@@ -1,4 +1,4 @@
-"""The six properties of durable agents, each as a question to one kill. docs/conformance.md says the same in prose."""
+"""The properties of durable agents, each as a question about one trial. docs/conformance.md says the same in prose."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from conformance.agent import CHANCE, EFFECTS, QUESTIONS, STEPS, expected
-from conformance.order import Life, Trial
+from conformance.agent import BROKEN_STEP, CALLS, CHANCE, EFFECTS, QUESTIONS, REFUSED, STEPS, expected
+from conformance.order import LOCKED, Life, Trial
 
 Judge = Callable[[Trial], str]
 """What is wrong, or nothing."""
@@ -18,21 +18,23 @@ ANSWERS = [f"yes to the {question}" for question in QUESTIONS]
 @dataclass(slots=True)
 class Verdict:
     name: str
-    kills: int = 0
+    trials: int = 0
     broken: list[str] = field(default_factory=list)
     not_offered: str = ""
+    locked: int = 0
+    """Trials that could not be made: the frozen process held the lock of the SQLite file."""
 
     @property
     def outcome(self) -> str:
         if self.not_offered:
             return "not offered"
-        if not self.kills:
+        if not self.trials:
             return "not reached"
-        return f"broken, {len(self.broken)} of {self.kills}" if self.broken else f"held, {self.kills} of {self.kills}"
+        return f"broken, {len(self.broken)} of {self.trials}" if self.broken else f"held, {self.trials} of {self.trials}"
 
     @property
     def held(self) -> bool:
-        return bool(self.kills) and not self.broken and not self.not_offered
+        return bool(self.trials) and not self.broken and not self.not_offered
 
 
 def judge(trials: Sequence[Trial], not_promised: Mapping[str, str] = MappingProxyType({})) -> list[Verdict]:
@@ -40,7 +42,8 @@ def judge(trials: Sequence[Trial], not_promised: Mapping[str, str] = MappingProx
     verdicts = [_verdict(name, kind, judge, trials) for name, (kind, judge) in (SIX | BEYOND).items()]
     for verdict in verdicts:
         if verdict.broken and verdict.name in not_promised:
-            verdict.not_offered = f"{not_promised[verdict.name]}; seen at {len(verdict.broken)} of {verdict.kills} kills"
+            seen = f"{len(verdict.broken)} of {verdict.trials} trials, such as {verdict.broken[0]}"
+            verdict.not_offered = f"{not_promised[verdict.name]}; seen in {seen}"
             verdict.broken = []
     return verdicts
 
@@ -51,16 +54,23 @@ def _verdict(name: str, kind: str, judge: Judge, trials: Iterable[Trial]) -> Ver
         if trial.kind != kind:
             continue
         verdict.not_offered = verdict.not_offered or trial.not_offered
-        if trial.was_killed and applies(judge, trial):
-            verdict.kills += 1
+        verdict.locked += trial.at == LOCKED
+        if trial.was_disturbed and applies(judge, trial):
+            verdict.trials += 1
             if wrong := judge(trial):
                 verdict.broken.append(f"{trial.at or 'kill'} ({trial.number}): {wrong}")
     return verdict
 
 
 def applies(judge: Judge, trial: Trial) -> bool:
-    """Only a kill between an effect and its record leaves the effect in doubt."""
-    return bool(_in_doubt(trial)) if judge is doubt else True
+    """Only a kill between an effect and its record leaves the effect in doubt; only a repeated payment has two keys."""
+    if judge is doubt:
+        return bool(_in_doubt(trial))
+    if judge is stable_keys:
+        return len(trial.keys) > 1
+    if judge is freeze:  # Before a commit it is in a transaction; in an effect nothing can stop it when it is continued.
+        return trial.at == "after commit"
+    return True
 
 
 def prefix_continuation(trial: Trial) -> str:
@@ -141,6 +151,35 @@ def alteration(trial: Trial) -> str:
     return f"it went on, and ended with {trial.again.answer}" if trial.again.answer else ""
 
 
+def freeze(trial: Trial) -> str:
+    """A process that was frozen past its lease, and continued when another had finished the work, repeats no effect."""
+    if trial.again is None or trial.again.ended != "done":
+        return f"the other process did not finish: {trial.again.trouble if trial.again else ''}"
+    wrong = [f"{step} happened {count} times" for step in EFFECTS if (count := trial.effects.count(step)) != 1]
+    return ", ".join(wrong)
+
+
+def stable_keys(trial: Trial) -> str:
+    """Every repetition of one payment carries the same idempotency key."""
+    return "" if len(set(trial.keys)) == 1 else f"{len(trial.keys)} calls carried {len(set(trial.keys))} keys"
+
+
+def resume(trial: Trial) -> str:
+    """A failed job goes on from the step that failed; recorded steps do not run again."""
+    if trial.again is None or trial.again.ended != "done":
+        return f"it could not be resumed: {trial.again.trouble if trial.again else ''}"
+    wanted = list(STEPS[STEPS.index(BROKEN_STEP) :])
+    return "" if trial.again.executed == wanted else f"it ran {', '.join(trial.again.executed)}"
+
+
+def partial_failure(trial: Trial) -> str:
+    """Of parallel calls only those that were refused are made again: N calls with k refusals make N + k calls."""
+    wanted = len(CALLS) + len(REFUSED)
+    if trial.first.ended != "done":
+        return f"it did not end: {trial.first.trouble}"
+    return "" if len(trial.calls) == wanted else f"{len(CALLS)} calls with {len(REFUSED)} refusals made {len(trial.calls)} calls"
+
+
 def _end_of(life: Life) -> str:
     return str(life.answer) if life.answer is not None else f"nothing ({life.trouble})"
 
@@ -177,4 +216,8 @@ SIX: dict[str, tuple[str, Judge]] = {
 BEYOND: dict[str, tuple[str, Judge]] = {
     "effects in doubt are not repeated": ("steps", doubt),
     "an altered record is noticed": ("altered", alteration),
+    "effects under freeze happen once": ("frozen", freeze),
+    "keys are stable over repetitions": ("payment", stable_keys),
+    "a failed job resumes where it failed": ("failed", resume),
+    "parallel work keeps what succeeded": ("parallel", partial_failure),
 }

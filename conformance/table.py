@@ -14,7 +14,7 @@ SHOWN_KILLS = 3
 
 
 def show(console: Console, store: str, findings: Findings) -> None:
-    table = Table(title=f"{store}: held or broken, at how many kills", title_justify="left")
+    table = Table(title=f"{store}: held or broken, in how many trials", title_justify="left")
     table.add_column("")
     for system in findings:
         table.add_column(system, justify="right")
@@ -34,7 +34,10 @@ def _explain(console: Console, system: str, verdicts: Sequence[Verdict]) -> None
     for verdict in verdicts:
         if verdict.not_offered:
             console.print(f"{system}, {verdict.name}: {verdict.not_offered}", highlight=False)
+        if verdict.locked:
+            left_out = f"{verdict.locked} trials left out: the frozen process held the lock of the SQLite file"
+            console.print(f"{system}, {verdict.name}: {left_out}", highlight=False)
         for kill in verdict.broken[:SHOWN_KILLS]:
             console.print(f"{system}, {verdict.name}: {kill}", highlight=False, soft_wrap=True)
         if len(verdict.broken) > SHOWN_KILLS:
-            console.print(f"  … and at {len(verdict.broken) - SHOWN_KILLS} more kills", highlight=False)
+            console.print(f"  … and at {len(verdict.broken) - SHOWN_KILLS} more trials", highlight=False)

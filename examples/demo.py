@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cortex_plane import Context, JobHandle, JobStatus, Plane, Run, Settings
-from cortex_plane.core.decision_texts import told
+from cortex_plane.approvals.decisions import told
 
 console = Console(highlight=False)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from cortex_plane.adapters.dashboard.app import create_dashboard
-from cortex_plane.adapters.http.app import create_app, serve
+from cortex_plane.dashboard.app import create_dashboard
+from cortex_plane.http.app import create_app, serve
 from cortex_plane.plane import Plane
 from cortex_plane.settings import Settings
 

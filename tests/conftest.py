@@ -15,14 +15,15 @@ import psycopg
 import pytest
 import structlog
 
-from cortex_plane.adapters.storage.postgres.signals import PostgresSignals
-from cortex_plane.adapters.system import new_id
+from cortex_plane.ids import new_id
 from cortex_plane.plane import Plane
-from cortex_plane.ports.store import Store
 from cortex_plane.settings import Settings
+from cortex_plane.storage.postgres.signals import PostgresSignals
+from cortex_plane.stores import Store
 from cortex_plane.testing import ManualClock, PostgresCluster, TestPlane, throwaway_plane
 from cortex_plane.testing.pytest_plugin import FOR_SPEED
 from cortex_plane.wiring import open_store
+from tests.stock import ASKED_FOR, stock_binaries
 
 _numbers = itertools.count()
 
@@ -34,7 +35,8 @@ hypothesis.settings.load_profile("patient")
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("authority.pem"))
 
 # A pretty picture of an error, with all that is in its variables, takes seconds to draw.
-structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
+if hasattr(structlog.dev.ConsoleRenderer, "get_active"):  # From structlog 25.5 on.
+    structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
 
 # Whoever starts the tests in the background may have told them to ignore Ctrl-C; the programs under test must not inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -49,7 +51,9 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[PostgresCluster]:
     """One PostgreSQL server for the whole session; every test gets a database of its own, copied from a migrated one."""
-    with PostgresCluster(settings=FOR_SPEED, in_memory=True) as cluster, pytest.MonkeyPatch.context() as patch:
+    stock = os.environ.get(ASKED_FOR) == "1"
+    server = PostgresCluster(settings={} if stock else FOR_SPEED, in_memory=True, binaries=stock_binaries() if stock else None)
+    with server as cluster, pytest.MonkeyPatch.context() as patch:
         _migrate(cluster.create_database("cortex_template"))
         patch.setattr(PostgresSignals, "probe", _probe_but(cluster.port, PostgresSignals.probe))
         yield cluster

@@ -22,6 +22,7 @@ PROGRAMS = [
     "tests.doors.app",
     "tests.durable.app",
     "tests.end_to_end.app",
+    "tests.end_to_end.campaign.approver",
     "tests.end_to_end.campaign.worker",
     "tests.end_to_end.scheduled_app",
     "tests.graphs.app",

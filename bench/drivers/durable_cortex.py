@@ -11,7 +11,7 @@ from bench.drivers.cortex_database import open_database
 from bench.durable.story import StepsOrder, Work, measure, result
 from bench.measuring import same
 from cortex_plane import Context, Plane
-from cortex_plane.adapters.event_loop import run
+from cortex_plane.event_loop import run
 
 LOOK_SECONDS = 0.002
 PATIENCE_SECONDS = 120.0

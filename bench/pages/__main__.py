@@ -27,9 +27,9 @@ from bench.pages.known import get_to_know
 from bench.pages.originals import COPIES, MIXTURE, ORIGINALS, PERSON, add_schedules
 from bench.places import durable_cluster, fresh_database, fresh_folder
 from cortex_plane import Plane
-from cortex_plane.adapters.dashboard.app import create_dashboard
-from cortex_plane.adapters.http.access import COOKIE
-from cortex_plane.operations.sign_in import open_sign_in
+from cortex_plane.dashboard.app import create_dashboard
+from cortex_plane.http.auth import COOKIE
+from cortex_plane.people.login import open_sign_in
 
 STORES = ("PostgreSQL", "SQLite")
 LIMIT_MILLISECONDS = 200.0
@@ -97,6 +97,7 @@ async def _ask(store: str, url: str, copies: int) -> list[Answered]:
     plane = Plane(url)
     app = create_dashboard(plane)
     async with plane:
+        await (await plane.store).queue.recount()  # The copies came past the triggers.
         await add_schedules(plane)
         signed_in = await open_sign_in(await plane.store, await plane.access.user(PERSON))
         transport = ASGITransport(app, raise_app_exceptions=False)

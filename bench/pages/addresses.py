@@ -9,8 +9,8 @@ from fastapi import FastAPI
 
 from bench.pages.known import Known
 from bench.pages.originals import PERSON, RARE_TAG, RARE_TEXT
-from cortex_plane.adapters.http.served import served_by
-from cortex_plane.core.states import JobStatus
+from cortex_plane.http.routers import served_by
+from cortex_plane.jobs.states import JobStatus
 
 # Files, addresses that answer for ever, and those of other programs.
 LEFT_OUT = (

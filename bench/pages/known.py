@@ -8,10 +8,12 @@ from string import Formatter
 from bench.million.sqlite import aged
 from bench.pages.originals import PERSON, start_under_grant
 from cortex_plane import Plane
-from cortex_plane.adapters.http.pages import cursor_for
-from cortex_plane.core.job_search import JobFilter
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.states import JobStatus
+from cortex_plane.cursors import cursor_for
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.search import JobFilter
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.people.sessions import start_session
 
 # By the route, which thing a parameter of its path is.
 NAMES = {
@@ -85,6 +87,7 @@ async def get_to_know(plane: Plane, copies: int) -> Known:
             "run_id": running.run_id,
             "kind": "job",
             "beginning": deep_job,
+            "session_id": (await start_session(store, new_id, PERSON)).id,
         },
         run_under_grant=await start_under_grant(plane, 0),
         deep_job=deep_job,

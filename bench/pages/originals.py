@@ -1,4 +1,4 @@
-"""A thousand jobs as busy teams leave them: all states, tenants, agents, queues and tags. Their copies make the million."""
+"""Jobs as busy teams leave them: all states, 200 tenants, 50 agents, 100 queues, tags. Their copies make the million."""
 
 from __future__ import annotations
 
@@ -10,32 +10,40 @@ import structlog
 from bench.million.columns import earlier
 from bench.million.load import Load
 from cortex_plane import Backoff, Context, Plane, RetryPolicy, Submission
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import INTERNAL_QUEUE, JobId, RunId, WorkerId
-from cortex_plane.core.outcomes import Chance, Failed, after_run
-from cortex_plane.core.webhooks import WEBHOOK_AGENT
-from cortex_plane.core.workers import NewWorker
-from cortex_plane.operations.add_tenant import add_tenant
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import INTERNAL_QUEUE, JobId, RunId, WorkerId
+from cortex_plane.jobs.outcomes import Chance, Failed, after_run
+from cortex_plane.people.tenants import add_tenant
+from cortex_plane.webhooks.model import WEBHOOK_AGENT
+from cortex_plane.worker.model import NewWorker
 
-ORIGINALS, COPIES = 1_000, 999
-TENANTS = ("default", "default", "default", "north", "south")
-QUEUES = ("default", "fast", "slow", "nightly")
-AGENTS = ("mail", "report", "index")
+ORIGINALS, COPIES = 1_250, 999
+# Half of the jobs belong to the first of these, which are asked for by name.
+BUSY_TENANTS, BUSY_QUEUES, BUSY_AGENTS = (
+    ("default", "north", "south"),
+    ("default", "fast", "slow", "nightly"),
+    ("mail", "report", "index"),
+)
+TENANTS = (*BUSY_TENANTS, *(f"tenant-{number}" for number in range(200 - len(BUSY_TENANTS))))
+QUEUES = (*BUSY_QUEUES, *(f"queue-{number}" for number in range(100 - len(BUSY_QUEUES))))
+AGENTS = (*BUSY_AGENTS, *(f"agent-{number}" for number in range(50 - len(BUSY_AGENTS))))
 TAGS = ("invoice", "customer", "weekly", "import")
 RARE_TAG, RARE_TEXT = "escalated", "needle-in-a-haystack"
 PERSON = "ada"
 A_DAY = 86_400.0
 SCHEDULES = 200
 
-# How many of a thousand; the rest complete.
-FAILED, CANCELLED, LATER, RETRIED, ASKED, RUNNING, UNDER_GRANT, GROUPS, IN_A_GROUP = 50, 20, 20, 5, 5, 3, 30, 4, 10
-COMPLETED = ORIGINALS - FAILED - CANCELLED - LATER - RETRIED - ASKED - RUNNING - UNDER_GRANT - GROUPS * IN_A_GROUP
+# How many of these; the rest complete.
+LATER, WAITING = 200, 50
+FAILED, CANCELLED, RETRIED, ASKED, RUNNING, UNDER_GRANT, GROUPS, IN_A_GROUP = 50, 20, 5, 5, 3, 30, 4, 10
+COMPLETED = ORIGINALS - LATER - WAITING - FAILED - CANCELLED - RETRIED - ASKED - RUNNING - UNDER_GRANT - GROUPS * IN_A_GROUP
 
 TABLES = (
     "job",
     "job_run",
     "job_history",
     "queue_entry",
+    "job_tag",
     "job_group",
     "job_event",
     "audit_log",
@@ -56,6 +64,8 @@ async def run_mixture(database_url: str) -> None:
         await plane.run_worker(QUEUES, concurrency=100, until_idle=True)
         await _fail_deliveries(plane)
         await _leave_running(plane)
+        chance = random.Random(2)
+        await plane.submit_many([_submission(chance, None) for _ in range(WAITING)])
 
 
 MIXTURE = Load(run_mixture, TABLES, COPIES, earlier)
@@ -139,13 +149,18 @@ async def start_under_grant(plane: Plane, number: int) -> str:
 def _submission(chance: random.Random, agent: str | None, **options: object) -> Submission:
     customer = f"customer-{chance.randrange(1_000)}"
     values = {
-        "queue": chance.choice(QUEUES),
-        "tenant": chance.choice(TENANTS),
+        "queue": _one_of(chance, BUSY_QUEUES, QUEUES),
+        "tenant": _one_of(chance, BUSY_TENANTS, TENANTS),
         "tags": chance.sample(TAGS, chance.randrange(3)),
         "priority": chance.randrange(3),
         **options,
     }
-    return Submission(agent or chance.choice(AGENTS), {"customer": customer, "note": "thank you " * 10}, **values)  # type: ignore[arg-type]
+    name = agent or _one_of(chance, BUSY_AGENTS, AGENTS)
+    return Submission(name, {"customer": customer, "note": "thank you " * 10}, **values)  # type: ignore[arg-type]
+
+
+def _one_of(chance: random.Random, busy: tuple[str, ...], names: tuple[str, ...]) -> str:
+    return chance.choice(busy if chance.random() < 1 / 2 else names)
 
 
 async def _fail_deliveries(plane: Plane) -> None:

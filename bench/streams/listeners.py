@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from cortex_plane.adapters.event_loop import run
+from cortex_plane.event_loop import run
 
 READ_BYTES = 65_536
 

@@ -9,8 +9,8 @@ import structlog
 from uvicorn import Config, Server
 
 from cortex_plane import Plane
-from cortex_plane.adapters.dashboard.app import create_dashboard
-from cortex_plane.adapters.event_loop import run
+from cortex_plane.dashboard.app import create_dashboard
+from cortex_plane.event_loop import run
 
 
 async def serve(url: str, port: int) -> None:

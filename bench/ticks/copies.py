@@ -10,7 +10,7 @@ import asyncpg
 from bench.million.columns import in_a_place_of_its_own
 from bench.million.load import Load
 from cortex_plane import Context, Plane
-from cortex_plane.core.schedules import Schedule
+from cortex_plane.schedules.model import Schedule
 
 FEW = 1_000
 TABLES = ("execution_grant", "schedule", "job", "job_history", "queue_entry", "job_key")

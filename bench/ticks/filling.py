@@ -8,18 +8,17 @@ from typing import Any
 
 from bench.ticks.copies import CRON
 from cortex_plane import Plane
-from cortex_plane.adapters.storage.grants import add_grant
-from cortex_plane.adapters.storage.keys import submit_keyed
-from cortex_plane.adapters.storage.schedule_rows import schedule_document
-from cortex_plane.adapters.storage.scripts import Script, ask
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.grants import GrantId, NewGrant
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID
-from cortex_plane.core.schedules import Schedule, ScheduleId, ScheduleTerms
-from cortex_plane.core.slots import standing_at
-from cortex_plane.operations.add_grant import billing_account
-from cortex_plane.operations.slot_jobs import slot_jobs
-from cortex_plane.ports.schedules import MakeJob
+from cortex_plane.grants.model import GrantId, NewGrant
+from cortex_plane.grants.service import billing_account
+from cortex_plane.grants.store import add_grant
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID
+from cortex_plane.jobs.store import submit_keyed
+from cortex_plane.schedules.model import Schedule, ScheduleId, ScheduleTerms
+from cortex_plane.schedules.rows import MakeJob, schedule_document
+from cortex_plane.schedules.slots import standing_at
+from cortex_plane.schedules.terms import slot_jobs
+from cortex_plane.storage.transactions import Transaction, query
 
 TERMS = ScheduleTerms("agent:noop", CRON)
 
@@ -40,12 +39,12 @@ def _schedule(at: datetime) -> Schedule:
     return standing_at(made, at)
 
 
-def _store(batch: list[Schedule], account_id: Any, make_job: MakeJob) -> Script[None]:
+def _store(batch: list[Schedule], account_id: Any, make_job: MakeJob) -> Transaction[None]:
     jobs = []
     for schedule in batch:
         assert schedule.next_run_at is not None
         yield from add_grant(NewGrant(schedule.grant_id, schedule.tenant_id, account_id, ("agent:run:noop",)))
         job = make_job(schedule, schedule.next_run_at, "cron")
-        yield from ask("schedules/add", schedule=schedule_document(replace(schedule, slot_job_id=job.id)))
+        yield from query("schedules/add", schedule=schedule_document(replace(schedule, slot_job_id=job.id)))
         jobs.append(job)
     yield from submit_keyed(jobs)

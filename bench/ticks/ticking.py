@@ -10,15 +10,15 @@ from time import perf_counter
 from typing import Any
 
 from cortex_plane import Plane
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.execution import RunState, Started
-from cortex_plane.core.jobs import INTERNAL_QUEUE, JobId, RunId, WorkerId
-from cortex_plane.core.outcomes import Chance, Done, after_run
-from cortex_plane.core.retry import RetryPolicy
-from cortex_plane.core.schedules import SLOT_AGENT, ScheduleId
-from cortex_plane.core.workers import NewWorker
-from cortex_plane.ports.store import Store
-from cortex_plane.runtime.slots import SlotRunner
+from cortex_plane.grants.model import RunState, Started
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import INTERNAL_QUEUE, JobId, RunId, WorkerId
+from cortex_plane.jobs.outcomes import Chance, Done, after_run
+from cortex_plane.jobs.retry import RetryPolicy
+from cortex_plane.schedules.model import SLOT_AGENT, ScheduleId
+from cortex_plane.schedules.runner import SlotRunner
+from cortex_plane.stores import Store
+from cortex_plane.worker.model import NewWorker
 
 LEASE_SECONDS = 3600.0
 
@@ -32,6 +32,7 @@ class AnswersAtOnce:
         input: Mapping[str, Any],  # noqa: A002 - the word of the API
         service_name: str,
         traceparent: str | None = None,
+        **named: Any,
     ) -> Started:
         return Started(JobId(new_id()), "a" * 32)
 

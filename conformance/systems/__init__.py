@@ -27,5 +27,14 @@ class System(Protocol):
     def ask(self, database: str, doings: Doings) -> list[str]:
         """The program with the two questions, and the person who answers them; returns the answers that the agent got."""
 
+    def pay(self, database: str, doings: Doings) -> list[str]:
+        """The program that calls `doings.pay(key)` under an idempotency key of the system's, and repeats it when refused."""
+
+    def resume(self, database: str, doings: Doings) -> list[str]:
+        """Goes on with the ten steps after one of them failed for good, by the system's own means."""
+
+    def spread(self, database: str, doings: Doings) -> list[str]:
+        """The program that makes the six calls in parallel, and repeats those that are refused by the system's own means."""
+
     def alter(self, database: str, old: str, new: str) -> bool:
         """Changes a stored result behind the system's back, as a failing disk would; both texts have the same length."""

@@ -17,26 +17,28 @@ import asyncpg
 import psycopg
 import structlog
 
-from conformance.agent import EFFECTS, QUESTIONS, STEPS, Doings, expected
+from conformance.agent import CALLS, EFFECTS, QUESTIONS, STEPS, Doings, expected
 from conformance.boundaries import Boundaries
 from conformance.systems import Recorded
-from cortex_plane import Context, Happened, Plane, Settings
-from cortex_plane.adapters.event_loop import run
-from cortex_plane.agents import Agent
-from cortex_plane.core.approvals import ApprovalRequest
-from cortex_plane.core.decisions import Decided
-from cortex_plane.core.jobs import JobId
-from cortex_plane.handles import JobHandle
-from cortex_plane.runtime.durable.entries import whole
-from cortex_plane.runtime.durable.loading import checked_blob
+from cortex_plane import Backoff, Context, Happened, Plane, RetryPolicy, Settings
+from cortex_plane.agents.agent import Agent
+from cortex_plane.approvals.decisions import Decided
+from cortex_plane.approvals.model import ApprovalRequest
+from cortex_plane.durable.load import checked_blob
+from cortex_plane.durable.schema import whole
+from cortex_plane.event_loop import run
+from cortex_plane.jobs.handle import JobHandle
+from cortex_plane.jobs.model import JobId
 
-importlib.import_module("cortex_plane.runtime.durable.shape")  # Slow to import: once, before the children are forked.
+importlib.import_module("cortex_plane.durable.schema")  # Slow to import: once, before the children are forked.
 
 PERSON = "ada"
 PATIENCE_SECONDS = 20.0
 LOOK_SECONDS = 0.01
 LEASE_SECONDS = 1.0
 """Shorter than the default, only so that a killed worker is missed sooner."""
+
+AT_ONCE = RetryPolicy(max_retries=10, backoff=Backoff(base_seconds=0.01, max_seconds=0.01))
 
 READS = re.compile(r"(\s*--[^\n]*\n)*\s*select\b(?!.*\bcortex\.(?!now\b)\w+\s*\()", re.IGNORECASE | re.DOTALL)
 
@@ -55,6 +57,15 @@ class Cortex:
 
     def run(self, database: str, doings: Doings) -> list[str]:
         return run(_run(database, doings))
+
+    def resume(self, database: str, doings: Doings) -> list[str]:
+        return run(_resume(database, doings))
+
+    def pay(self, database: str, doings: Doings) -> list[str]:
+        return run(_pay(database, doings))
+
+    def spread(self, database: str, doings: Doings) -> list[str]:
+        return run(_spread(database, doings))
 
     def recorded(self, database: str) -> Recorded:
         return run(_recorded(database))
@@ -81,12 +92,51 @@ def _plane(database: str) -> Plane:
 
 async def _run(database: str, doings: Doings) -> list[str]:
     plane = _plane(database)
+    async with plane, _worked_on(plane, _ten(plane, doings)) as job:
+        results: list[str] = await job.result(timeout=30)
+        return results
 
-    @plane.agent("ten")
+
+async def _resume(database: str, doings: Doings) -> list[str]:
+    plane = _plane(database)
+    async with plane, _worked_on(plane, _ten(plane, doings)) as job:
+        resumed = await job.resume()
+        results: list[str] = await resumed.result(timeout=30)
+        return results
+
+
+def _ten(plane: Plane, doings: Doings) -> Agent[..., Any]:
+    @plane.agent("ten", retry=RetryPolicy(max_retries=0))
     async def ten(ctx: Context) -> list[str]:
         return [await _take(ctx, doings, step) for step in STEPS]
 
-    async with plane, _worked_on(plane, ten) as job:
+    return ten
+
+
+async def _pay(database: str, doings: Doings) -> list[str]:
+    plane = _plane(database)
+
+    @plane.agent("payment", retry=AT_ONCE)
+    async def payment(ctx: Context) -> list[str]:
+        def pay(invocation_id: str = "") -> str:
+            return doings.pay(invocation_id)
+
+        return [await ctx.tool("pay", on_uncertain="rerun")(pay)]
+
+    async with plane, _worked_on(plane, payment) as job:
+        results: list[str] = await job.result(timeout=30)
+        return results
+
+
+async def _spread(database: str, doings: Doings) -> list[str]:
+    """The refused calls have no retry of their own: the job's retry repeats them, and only them."""
+    plane = _plane(database)
+
+    @plane.agent("six", retry=AT_ONCE)
+    async def six(ctx: Context) -> list[str]:
+        return await ctx.gather(*(ctx.step(name, doings.call, name) for name in CALLS))
+
+    async with plane, _worked_on(plane, six) as job:
         results: list[str] = await job.result(timeout=30)
         return results
 
@@ -158,7 +208,7 @@ async def _take(ctx: Context, doings: Doings, step: str) -> str:
     def verify(invocation_id: str) -> Happened | None:
         return Happened(expected(step)) if doings.has_happened(step) else None
 
-    result: str = await ctx.tool(step, doings.perform, step, verify=verify)
+    result: str = await ctx.tool(step, verify=verify)(doings.perform, step)
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 import re
@@ -13,12 +14,13 @@ from dbos import DBOS, DBOSClient, SetWorkflowID  # type: ignore[import-not-foun
 from sqlalchemy.engine import Engine
 from sqlalchemy.engine.default import DefaultDialect
 
-from conformance.agent import QUESTIONS, STEPS, Doings
+from conformance.agent import BROKEN_STEP, CALLS, QUESTIONS, STEPS, Doings
 from conformance.boundaries import Boundaries
 from conformance.systems import Recorded
 
 WORKFLOW_ID = "probe"
 PATIENCE_SECONDS = 20.0
+REPEATED = {"retries_allowed": True, "interval_seconds": 0.01, "max_attempts": 5}
 WRITES = re.compile(r"\s*(insert|update|delete|with)\b", re.IGNORECASE)
 
 
@@ -50,17 +52,54 @@ class Dbos:
         DBOS.destroy()
 
     def run(self, database: str, doings: Doings) -> list[str]:
-        _configure(database)
-
-        @DBOS.workflow()  # type: ignore[untyped-decorator]
-        def ten() -> list[str]:
-            return [DBOS.run_step({"name": step}, doings.perform, step) for step in STEPS]
-
-        DBOS.launch()
+        ten = _ten(database, doings)
         with SetWorkflowID(WORKFLOW_ID):
             handle = DBOS.start_workflow(ten)
         results: list[str] = handle.get_result(polling_interval_sec=0.02)
         return results
+
+    def resume(self, database: str, doings: Doings) -> list[str]:
+        """A workflow that ended by an error is forked at the step that raised it."""
+        _ten(database, doings)
+        (failed,) = [step for step in DBOS.list_workflow_steps(WORKFLOW_ID) if step["function_name"] == BROKEN_STEP]
+        results: list[str] = DBOS.fork_workflow(WORKFLOW_ID, failed["function_id"]).get_result(polling_interval_sec=0.02)
+        return results
+
+    def pay(self, database: str, doings: Doings) -> list[str]:
+        """The key is made of the ids that DBOS shows to a step: workflow and step."""
+        _configure(database)
+
+        def under_key() -> str:
+            return doings.pay(f"{DBOS.workflow_id}:{DBOS.step_id}")
+
+        @DBOS.workflow()  # type: ignore[untyped-decorator]
+        def payment() -> list[str]:
+            return [DBOS.run_step({"name": "pay", **REPEATED}, under_key)]
+
+        DBOS.launch()
+        with SetWorkflowID(WORKFLOW_ID):
+            handle = DBOS.start_workflow(payment)
+        results: list[str] = handle.get_result(polling_interval_sec=0.02)
+        return results
+
+    def spread(self, database: str, doings: Doings) -> list[str]:
+        _configure(database)
+
+        async def called(name: str) -> str:
+            return doings.call(name)
+
+        @DBOS.workflow()  # type: ignore[untyped-decorator]
+        async def six() -> list[str]:
+            return list(await asyncio.gather(*(DBOS.run_step_async({"name": name, **REPEATED}, called, name) for name in CALLS)))
+
+        async def program() -> list[str]:
+            with SetWorkflowID(WORKFLOW_ID):
+                handle = await DBOS.start_workflow_async(six)
+            results: list[str] = await handle.get_result(polling_interval_sec=0.02)
+            return results
+
+        DBOS.launch()
+        return asyncio.run(program())
 
     def recorded(self, database: str) -> Recorded:
         client = DBOSClient(system_database_url=database)
@@ -97,6 +136,18 @@ class Dbos:
                     connection.execute(sql, {"text": text, "number": number})
                     changed = True
         return changed
+
+
+def _ten(database: str, doings: Doings) -> Callable[[], list[str]]:
+    _configure(database)
+
+    @DBOS.workflow()  # type: ignore[untyped-decorator]
+    def ten() -> list[str]:
+        return [DBOS.run_step({"name": step}, doings.perform, step) for step in STEPS]
+
+    DBOS.launch()
+    workflow: Callable[[], list[str]] = ten
+    return workflow
 
 
 def _configure(database: str) -> None:

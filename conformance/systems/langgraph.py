@@ -10,17 +10,19 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, TypedDict
 
 import psycopg
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.postgres import PostgresSaver  # type: ignore[import-not-found]
 from langgraph.checkpoint.sqlite import SqliteSaver  # type: ignore[import-not-found]
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, RetryPolicy, interrupt
 from psycopg.rows import dict_row
 
-from conformance.agent import QUESTIONS, STEPS, Doings
+from conformance.agent import CALLS, QUESTIONS, STEPS, Doings, Refused
 from conformance.boundaries import Boundaries
 from conformance.systems import Recorded
 
 THREAD = {"configurable": {"thread_id": "probe"}}
+REPEATED = RetryPolicy(initial_interval=0.01, retry_on=Refused)
 
 
 class State(TypedDict):
@@ -41,9 +43,31 @@ class LangGraph:
 
     def run(self, database: str, doings: Doings) -> list[str]:
         graph = _graph({step: partial(_step, doings, step) for step in STEPS}, self._saver(database))
+        return self._invoke(graph)
+
+    def resume(self, database: str, doings: Doings) -> list[str]:
+        """`invoke(None)` goes on from the last checkpoint: the same call as after a crash."""
+        return self.run(database, doings)
+
+    def pay(self, database: str, doings: Doings) -> list[str]:
+        """The key is the namespace of the task, which LangGraph derives from the checkpoint and the node."""
+
+        def payment(state: State, config: RunnableConfig) -> dict[str, list[str]]:
+            return {"results": [doings.pay(config["metadata"]["langgraph_checkpoint_ns"])]}
+
+        return self._invoke(_graph({"pay": payment}, self._saver(database)))
+
+    def spread(self, database: str, doings: Doings) -> list[str]:
+        graph = StateGraph(State)
+        for name in CALLS:
+            graph.add_node(name, partial(_called, doings, name), retry_policy=REPEATED)
+            graph.add_edge(START, name)
+            graph.add_edge(name, END)
+        return self._invoke(graph.compile(checkpointer=self._saver(database)))
+
+    def _invoke(self, graph: Any) -> list[str]:
         begun = graph.get_state(THREAD).created_at is not None
-        state = graph.invoke(None if begun else {"results": []}, THREAD, **self.options)
-        results: list[str] = state["results"]
+        results: list[str] = graph.invoke(None if begun else {"results": []}, THREAD, **self.options)["results"]
         return results
 
     def recorded(self, database: str) -> Recorded:
@@ -102,7 +126,7 @@ class LangGraphAsItComes(LangGraph):
 def _graph(nodes: dict[str, Callable[..., Any]], saver: Any) -> Any:
     graph = StateGraph(State)
     for name, node in nodes.items():
-        graph.add_node(name, node)
+        graph.add_node(name, node, retry_policy=REPEATED)
     for before, after in zip([START, *nodes], [*nodes, END], strict=True):
         graph.add_edge(before, after)
     return graph.compile(checkpointer=saver)
@@ -110,6 +134,10 @@ def _graph(nodes: dict[str, Callable[..., Any]], saver: Any) -> Any:
 
 def _step(doings: Doings, step: str, state: State) -> dict[str, list[str]]:
     return {"results": [doings.perform(step)]}
+
+
+def _called(doings: Doings, name: str, state: State) -> dict[str, list[str]]:
+    return {"results": [doings.call(name)]}
 
 
 def _question(question: str, state: State) -> dict[str, list[str]]:

@@ -8,8 +8,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from cortex_plane.adapters.cli import errors
-from cortex_plane.adapters.cli.main import COMMANDS, GROUPS, command_tree
+from cortex_plane.cli import errors
+from cortex_plane.cli.main import COMMANDS, GROUPS, command_tree
 from docs.builder.markdown import code, table
 
 WIDTH = 100

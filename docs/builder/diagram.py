@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from cortex_plane.core.states import TRANSITIONS, JobStatus
+from cortex_plane.jobs.states import TRANSITIONS, JobStatus
 from docs.builder.markdown import literal, table
 
 WIDTH, HEIGHT = 190, 40

@@ -5,16 +5,64 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import pkgutil
 from collections.abc import Iterator
 from textwrap import dedent
 from typing import Any
 
-import cortex_plane.core
-from cortex_plane.adapters.cli.errors import EXIT_CODES, EXIT_UNEXPECTED
-from cortex_plane.core.errors import CortexError
+from cortex_plane.cli.errors import EXIT_CODES, EXIT_UNEXPECTED
+from cortex_plane.errors import CortexError
 from docs.builder import http_api
 from docs.builder.markdown import literal, table
+
+MODELS = [
+    "cortex_plane.agents.model",
+    "cortex_plane.approvals.decisions",
+    "cortex_plane.approvals.messages",
+    "cortex_plane.approvals.model",
+    "cortex_plane.approvals.rules",
+    "cortex_plane.approvals.views",
+    "cortex_plane.audit.model",
+    "cortex_plane.clock",
+    "cortex_plane.costs.model",
+    "cortex_plane.cursors",
+    "cortex_plane.durable.schema",
+    "cortex_plane.durations",
+    "cortex_plane.errors",
+    "cortex_plane.extras",
+    "cortex_plane.grants.model",
+    "cortex_plane.graphs.model",
+    "cortex_plane.groups.model",
+    "cortex_plane.http_client",
+    "cortex_plane.ids",
+    "cortex_plane.integrations.email.model",
+    "cortex_plane.jobs.events",
+    "cortex_plane.jobs.model",
+    "cortex_plane.jobs.outcomes",
+    "cortex_plane.jobs.retry",
+    "cortex_plane.jobs.search",
+    "cortex_plane.jobs.states",
+    "cortex_plane.json",
+    "cortex_plane.metrics.model",
+    "cortex_plane.people.model",
+    "cortex_plane.people.roles",
+    "cortex_plane.queues.model",
+    "cortex_plane.queues.why",
+    "cortex_plane.redaction",
+    "cortex_plane.retention.model",
+    "cortex_plane.schedules.cron",
+    "cortex_plane.schedules.cron.parse",
+    "cortex_plane.schedules.cron.rule",
+    "cortex_plane.schedules.cron.words",
+    "cortex_plane.schedules.cron.zones",
+    "cortex_plane.schedules.model",
+    "cortex_plane.schedules.slots",
+    "cortex_plane.server_urls",
+    "cortex_plane.storage.http_state",
+    "cortex_plane.telemetry",
+    "cortex_plane.templates.model",
+    "cortex_plane.webhooks.model",
+    "cortex_plane.worker.model",
+]
 
 
 def page() -> str:
@@ -35,13 +83,13 @@ def _family(root: type[CortexError], depth: int = 0) -> Iterator[tuple[type[Cort
     _import_core()
     yield root, depth
     for child in sorted(root.__subclasses__(), key=lambda kind: kind.__name__):
-        if child.__module__.startswith("cortex_plane.core."):
+        if child.__module__ in MODELS:
             yield from _family(child, depth + 1)
 
 
 def _import_core() -> None:
-    for module in pkgutil.walk_packages(cortex_plane.core.__path__, "cortex_plane.core."):
-        importlib.import_module(module.name)
+    for name in MODELS:
+        importlib.import_module(name)
 
 
 def _row(kind: type[CortexError], depth: int) -> list[str]:

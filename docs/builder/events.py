@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 import cortex_plane
-from cortex_plane.core.controls import Scope
-from cortex_plane.core.events import LineLogged, News, Position, ProgressMade, StateChanged, Told, as_document
-from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
-from cortex_plane.core.webhooks import EVENTS, TEST_EVENT
+from cortex_plane.jobs.events import LineLogged, News, Position, ProgressMade, StateChanged, Told, as_document
+from cortex_plane.jobs.states import JobStatus, RunStatus, WaitReason
+from cortex_plane.queues.model import Scope
+from cortex_plane.webhooks.model import EVENTS, TEST_EVENT
 from docs.builder.markdown import literal, table
 
 SOURCE = Path(cortex_plane.__file__).parent
@@ -79,7 +79,7 @@ def _statuses() -> list[tuple[str, str]]:
 
 
 def _in_sql() -> Iterator[str]:
-    for path in (SOURCE / "adapters" / "storage" / "postgres" / "migrations").glob("*.sql"):
+    for path in (SOURCE / "storage" / "postgres" / "migrations").glob("*.sql"):
         for statement in INSERT.findall(path.read_text()):
             yield from re.findall(rf"'({ACTION.pattern})'", statement)
 

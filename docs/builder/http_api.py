@@ -9,7 +9,7 @@ from typing import Any
 
 from docs.builder.markdown import literal, table
 
-HTTP = "cortex_plane.adapters.http"
+HTTP = "cortex_plane.http"
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -19,7 +19,7 @@ def is_there() -> bool:
 
 def status_of(kind: type[Exception]) -> int:
     """With which status an error is answered."""
-    kinds = importlib.import_module(f"{HTTP}.errors").KINDS
+    kinds = importlib.import_module(f"{HTTP}.problems").KINDS
     return next((known.status for family, known in kinds.items() if issubclass(kind, family)), 500)
 
 

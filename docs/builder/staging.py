@@ -22,7 +22,12 @@ from docs.builder.reference import reference_pages
 ROOT = Path(__file__).parents[2]
 
 # Pages of the repository's root, and where they stand on the site.
-FROM_ROOT = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+FROM_ROOT = {
+    "ARCHITECTURE.md": "architecture.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security-policy.md",
+}
 
 BESIDE = ("assets", "pictures")
 

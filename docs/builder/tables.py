@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from cortex_plane.adapters.storage.migrations import migrations_in
-from cortex_plane.adapters.storage.postgres.schema import FOLDER
+from cortex_plane.storage.migrations import migrations_in
+from cortex_plane.storage.postgres.schema import FOLDER
 from docs.builder.markdown import code, literal, table
 
 COMMENT = re.compile(r"comment on (table|column|function) cortex\.([\w.]+)[^;]*?\bis\s+'((?:[^']|'')*)'\s*;")

@@ -14,7 +14,7 @@ import structlog
 from PIL import Image
 from playwright.async_api import Browser, BrowserContext
 
-from cortex_plane.adapters.dashboard.app import create_dashboard
+from cortex_plane.dashboard.app import create_dashboard
 from docs.screenshots.chromium import MISSING, find, launched
 from docs.screenshots.demo import Demo, demo
 from docs.screenshots.pages import Page, pages

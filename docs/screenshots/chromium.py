@@ -1,13 +1,12 @@
-"""The browser in which the dashboard is tested and photographed: one that is here already, or one that apt can bring.
+"""The browser in which the dashboard is tested and photographed: one that is installed already. We install none.
 
-`python -m docs.screenshots.chromium` brings one where that is possible, and says in one line how it went.
+`python -m docs.screenshots.chromium` says in one line which one it is, or that it is missing.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,10 +16,9 @@ from playwright.async_api import Browser, async_playwright
 
 SETTING = "CORTEX_TEST_CHROMIUM"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-APT_SECONDS = 300
 MISSING = (
     "There is no Chromium here, so the dashboard is not tested in a browser. "
-    f"Install chromium, or name one in {SETTING}; as root on Debian, make test installs it."
+    f"Install chromium (Debian: apt-get install chromium fonts-liberation), or name one in {SETTING}."
 )
 
 
@@ -43,25 +41,9 @@ async def launched(executable: str) -> AsyncIterator[Browser]:
             await browser.close()
 
 
-def bring() -> str:
-    """What to tell. Nothing is fetched where a browser is here, or where apt may not install one."""
-    if (found := find()) is not None:
-        return f"The dashboard is tested in {found}."
-    if os.environ.get(SETTING) or os.geteuid() != 0 or shutil.which("apt-get") is None:
-        return MISSING
-    print("Installing Chromium, once, to test the dashboard in it …", flush=True)
-    try:
-        _apt("update")
-        _apt("install", "--yes", "--no-install-recommends", "chromium", "fonts-liberation")
-    except (subprocess.SubprocessError, OSError) as error:
-        return f"apt-get could not install Chromium ({error!s:.200}). {MISSING}"
-    return bring() if find() else MISSING
-
-
-def _apt(*words: str) -> None:
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    subprocess.run(["apt-get", "-qq", *words], env=quiet, timeout=APT_SECONDS, check=True, capture_output=True)
+def describe() -> str:
+    return f"The dashboard is tested in {found}." if (found := find()) else MISSING
 
 
 if __name__ == "__main__":
-    print(bring(), file=sys.stderr)
+    print(describe(), file=sys.stderr)

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cortex_plane import JobStatus
-from cortex_plane.adapters.system import new_id
-from cortex_plane.operations.add_tenant import add_tenant
+from cortex_plane.ids import new_id
+from cortex_plane.people.tenants import add_tenant
 from cortex_plane.settings import Settings
 from cortex_plane.testing import ManualClock, TestPlane
 from docs.screenshots.demo_agents import Agents

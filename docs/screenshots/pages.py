@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from cortex_plane.adapters.dashboard.app import ROUTERS
-from cortex_plane.adapters.http.served import served_by
+from cortex_plane.dashboard.app import ROUTERS
+from cortex_plane.http.routers import add_routes, served_by
 
 NO_PAGES = {"/live", "/first", "/static/{digest}/{name}"}
 PARAMETER = re.compile(r"\{(\w+)\}")
@@ -27,7 +27,7 @@ def pages(places: Mapping[str, str]) -> list[Page]:
     """`places` says what stands for the parameters of addresses: {"job_id": "0197c5b2-…"}."""
     app = FastAPI(openapi_url=None)
     for router in ROUTERS:
-        app.include_router(router)
+        add_routes(app, router)
     paths = [route.path for route in served_by(app) if "GET" in route.methods]
     return [Page(_name(path), _address(path, places)) for path in paths if path not in NO_PAGES]
 

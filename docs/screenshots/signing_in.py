@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from playwright.async_api import BrowserContext
 
-from cortex_plane.adapters.http.access import COOKIE
-from cortex_plane.operations.sign_in import open_sign_in
+from cortex_plane.http.auth import COOKIE
+from cortex_plane.people.login import open_sign_in
 from cortex_plane.plane import Plane
 
 

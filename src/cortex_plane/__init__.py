@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cortex_plane.agents import Agent
-    from cortex_plane.core.errors import (
+    from cortex_plane.agents.agent import Agent
+    from cortex_plane.approvals.model import Approval, Escalation
+    from cortex_plane.durable.calls import Happened
+    from cortex_plane.durable.context import Context
+    from cortex_plane.errors import (
+        ApprovalAltered,
         ApprovalChanged,
         BudgetExhausted,
         CheckpointCorrupted,
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
         JobFailed,
         JobNotFound,
         NotFound,
+        NotHeld,
         NotWaiting,
         QueueBusy,
         ResultNotReady,
@@ -29,25 +34,24 @@ if TYPE_CHECKING:
         Unavailable,
         UnknownAgent,
     )
-    from cortex_plane.core.gates import Approval, Escalation
-    from cortex_plane.core.groups import GroupNotFinished, GroupStatus
-    from cortex_plane.core.jobs import HistoryEntry, Job, JobSummary, Run
-    from cortex_plane.core.retry import Backoff, RetryPolicy
-    from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
-    from cortex_plane.core.why import Reason
-    from cortex_plane.handles import JobHandle
-    from cortex_plane.operations.submit_jobs import Submission
+    from cortex_plane.groups.model import GroupNotFinished, GroupStatus
+    from cortex_plane.jobs.fields import Submission
+    from cortex_plane.jobs.handle import JobHandle
+    from cortex_plane.jobs.model import HistoryEntry, Job, JobSummary, Run
+    from cortex_plane.jobs.retry import Backoff, RetryPolicy
+    from cortex_plane.jobs.states import JobStatus, RunStatus, WaitReason
     from cortex_plane.plane import Plane
-    from cortex_plane.runtime.context import Context
-    from cortex_plane.runtime.durable.tools import Happened
-    from cortex_plane.runtime.failures import ApprovalDenied, PermanentFailure, RetryAfter
+    from cortex_plane.queues.why import Reason
     from cortex_plane.settings import Settings
+    from cortex_plane.worker.failures import ApprovalDenied, DeadlineExceeded, PermanentFailure, RetryAfter, TimedOut
+
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
     "Approval",
+    "ApprovalAltered",
     "ApprovalChanged",
     "ApprovalDenied",
     "Backoff",
@@ -57,6 +61,7 @@ __all__ = [
     "Conflict",
     "Context",
     "CortexError",
+    "DeadlineExceeded",
     "Denied",
     "Escalation",
     "GroupNotFinished",
@@ -72,6 +77,7 @@ __all__ = [
     "JobStatus",
     "JobSummary",
     "NotFound",
+    "NotHeld",
     "NotWaiting",
     "PermanentFailure",
     "Plane",
@@ -87,6 +93,7 @@ __all__ = [
     "StepTimedOut",
     "Submission",
     "TenantNotFound",
+    "TimedOut",
     "ToolUncertain",
     "Unavailable",
     "UnknownAgent",
@@ -95,51 +102,55 @@ __all__ = [
 
 # Where each name lives. They are imported when they are first used, so that `cortex --help` loads nothing that it does not need.
 _HOMES = {
-    "Agent": "cortex_plane.agents",
-    "Approval": "cortex_plane.core.gates",
-    "ApprovalChanged": "cortex_plane.core.errors",
-    "ApprovalDenied": "cortex_plane.runtime.failures",
-    "Backoff": "cortex_plane.core.retry",
-    "BudgetExhausted": "cortex_plane.core.errors",
-    "CheckpointCorrupted": "cortex_plane.core.errors",
-    "CodeChanged": "cortex_plane.core.errors",
-    "Conflict": "cortex_plane.core.errors",
-    "Context": "cortex_plane.runtime.context",
-    "CortexError": "cortex_plane.core.errors",
-    "Denied": "cortex_plane.core.errors",
-    "Escalation": "cortex_plane.core.gates",
-    "GroupNotFinished": "cortex_plane.core.groups",
-    "GroupStatus": "cortex_plane.core.groups",
-    "Happened": "cortex_plane.runtime.durable.tools",
-    "HistoryEntry": "cortex_plane.core.jobs",
-    "InvalidInput": "cortex_plane.core.errors",
-    "Job": "cortex_plane.core.jobs",
-    "JobCancelled": "cortex_plane.core.errors",
-    "JobFailed": "cortex_plane.core.errors",
-    "JobHandle": "cortex_plane.handles",
-    "JobNotFound": "cortex_plane.core.errors",
-    "JobStatus": "cortex_plane.core.states",
-    "JobSummary": "cortex_plane.core.jobs",
-    "NotFound": "cortex_plane.core.errors",
-    "NotWaiting": "cortex_plane.core.errors",
-    "PermanentFailure": "cortex_plane.runtime.failures",
+    "Agent": "cortex_plane.agents.agent",
+    "Approval": "cortex_plane.approvals.model",
+    "ApprovalAltered": "cortex_plane.errors",
+    "ApprovalChanged": "cortex_plane.errors",
+    "ApprovalDenied": "cortex_plane.worker.failures",
+    "Backoff": "cortex_plane.jobs.retry",
+    "BudgetExhausted": "cortex_plane.errors",
+    "CheckpointCorrupted": "cortex_plane.errors",
+    "CodeChanged": "cortex_plane.errors",
+    "Conflict": "cortex_plane.errors",
+    "Context": "cortex_plane.durable.context",
+    "CortexError": "cortex_plane.errors",
+    "DeadlineExceeded": "cortex_plane.worker.failures",
+    "Denied": "cortex_plane.errors",
+    "Escalation": "cortex_plane.approvals.model",
+    "GroupNotFinished": "cortex_plane.groups.model",
+    "GroupStatus": "cortex_plane.groups.model",
+    "Happened": "cortex_plane.durable.calls",
+    "HistoryEntry": "cortex_plane.jobs.model",
+    "InvalidInput": "cortex_plane.errors",
+    "Job": "cortex_plane.jobs.model",
+    "JobCancelled": "cortex_plane.errors",
+    "JobFailed": "cortex_plane.errors",
+    "JobHandle": "cortex_plane.jobs.handle",
+    "JobNotFound": "cortex_plane.errors",
+    "JobStatus": "cortex_plane.jobs.states",
+    "JobSummary": "cortex_plane.jobs.model",
+    "NotFound": "cortex_plane.errors",
+    "NotHeld": "cortex_plane.errors",
+    "NotWaiting": "cortex_plane.errors",
+    "PermanentFailure": "cortex_plane.worker.failures",
     "Plane": "cortex_plane.plane",
-    "QueueBusy": "cortex_plane.core.errors",
-    "Reason": "cortex_plane.core.why",
-    "ResultNotReady": "cortex_plane.core.errors",
-    "RetryAfter": "cortex_plane.runtime.failures",
-    "RetryPolicy": "cortex_plane.core.retry",
-    "Run": "cortex_plane.core.jobs",
-    "RunStatus": "cortex_plane.core.states",
+    "QueueBusy": "cortex_plane.errors",
+    "Reason": "cortex_plane.queues.why",
+    "ResultNotReady": "cortex_plane.errors",
+    "RetryAfter": "cortex_plane.worker.failures",
+    "RetryPolicy": "cortex_plane.jobs.retry",
+    "Run": "cortex_plane.jobs.model",
+    "RunStatus": "cortex_plane.jobs.states",
     "Settings": "cortex_plane.settings",
-    "StepFailed": "cortex_plane.core.errors",
-    "StepTimedOut": "cortex_plane.core.errors",
-    "Submission": "cortex_plane.operations.submit_jobs",
-    "TenantNotFound": "cortex_plane.core.errors",
-    "ToolUncertain": "cortex_plane.core.errors",
-    "Unavailable": "cortex_plane.core.errors",
-    "UnknownAgent": "cortex_plane.core.errors",
-    "WaitReason": "cortex_plane.core.states",
+    "StepFailed": "cortex_plane.errors",
+    "StepTimedOut": "cortex_plane.errors",
+    "Submission": "cortex_plane.jobs.submission",
+    "TenantNotFound": "cortex_plane.errors",
+    "TimedOut": "cortex_plane.worker.failures",
+    "ToolUncertain": "cortex_plane.errors",
+    "Unavailable": "cortex_plane.errors",
+    "UnknownAgent": "cortex_plane.errors",
+    "WaitReason": "cortex_plane.jobs.states",
 }
 
 

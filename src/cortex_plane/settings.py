@@ -6,19 +6,20 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
-from cortex_plane.core.errors import InvalidInput, did_you_mean
-from cortex_plane.core.redaction import worth_hiding
+from cortex_plane.errors import InvalidInput, did_you_mean
+from cortex_plane.redaction import worth_hiding
 
 PREFIX = "CORTEX_"
 FILE = "cortex.toml"
 SHORTEST_SERVICE_SECRET = 16
 SHORTEST_JWT_SECRET = 32
+DEFAULT_PORT = 8700
 
 
 def _secret() -> str:
@@ -40,10 +41,13 @@ class Settings:
     api_key: str = _secret()
     app: str = ""
     concurrency: int = 20
+    internal_concurrency: int = 10
     lease_seconds: float = 15.0
     grace_seconds: float = 30.0
     blocked_limit_seconds: float = 120.0
     payload_limit_bytes: int = 1024 * 1024
+    result_limit_bytes: int = 1024 * 1024
+    result_max_bytes: int = 64 * 1024 * 1024
     checkpoint_warn_bytes: int = 512 * 1024
     checkpoint_limit_bytes: int = 1024 * 1024
     internal_api_url: str = ""
@@ -55,14 +59,23 @@ class Settings:
     internal_jwt_audience: str = "cortex-execution"
     files: str = ".cortex"
     http_host: str = "127.0.0.1"
-    http_port: int = 8700
+    http_port: int = DEFAULT_PORT
     http_hosts: str = ""
     http_secure: bool = False
     http_body_limit_bytes: int = 4 * 1024 * 1024
+    http_header_timeout_seconds: float = 10.0
+    http_body_timeout_seconds: float = 60.0
+    http_streams: int = 500
+    http_streams_per_caller: int = 25
+    trusted_proxies: str = ""
+    seal_export: str = _secret()
+    seal_export_authorization: str = _secret()
+    stream_seconds: float = 300.0
+    approval_max_ttl_seconds: float = 31_536_000.0
     metrics_token: str = field(default="", repr=False)
     log_level: str = "info"
     log_json: bool = False
-    public_url: str = "http://localhost:8080"
+    public_url: str = f"http://localhost:{DEFAULT_PORT}"
     telegram_bot_token: str = _secret()
     telegram_webhook_secret: str = _secret()
     telegram_url: str = TELEGRAM_URL
@@ -73,6 +86,11 @@ class Settings:
     slack_signing_secret: str = _secret()
     slack_url: str = SLACK_URL
     smtp_url: str = _secret()
+
+    @property
+    def sends_messages(self) -> bool:
+        """Approvers are told by chat or mail."""
+        return bool(self.telegram_bot_token or self.discord_bot_token or self.slack_bot_token or self.smtp_url)
 
     def secrets(self) -> tuple[str, ...]:
         """The values of settings that are not shown, and the password in the address of the database."""
@@ -93,10 +111,13 @@ DESCRIPTIONS = {
     "api_key": "Through a server: who asks, by the key that cortex keys add has shown",
     "app": "The default APP of the commands: file.py, file.py:plane or module:plane",
     "concurrency": "How many jobs a worker runs at a time",
+    "internal_concurrency": "How many jobs of the plane's own (notifications, webhooks, slots) a worker runs besides those",
     "lease_seconds": "After this long without a heartbeat a worker counts as lost",
     "grace_seconds": "How long handlers may go on when a worker is asked to stop",
     "blocked_limit_seconds": "A worker whose event loop is blocked for this long ends itself",
     "payload_limit_bytes": "The largest payload of a job",
+    "result_limit_bytes": "A result of a job that is larger is kept apart from its row, in job_blob",
+    "result_max_bytes": "The largest result of a step or a job; one that is larger is refused, and its job fails",
     "checkpoint_warn_bytes": "A checkpoint that is larger is warned of",
     "checkpoint_limit_bytes": "A checkpoint that is larger is refused, and its job fails",
     "internal_api_url": "Where the execution service is that runs what schedules start; otherwise this process itself",
@@ -112,10 +133,19 @@ DESCRIPTIONS = {
     "http_hosts": "The names under which the API is reached, with commas between; * is any",
     "http_secure": "It is reached by HTTPS: cookies are sent over nothing else",
     "http_body_limit_bytes": "The largest body of a request",
+    "http_header_timeout_seconds": "How long the head of a request may take to arrive",
+    "http_body_timeout_seconds": "How long its body may take to arrive",
+    "http_streams": "How many event streams one process serves at a time",
+    "http_streams_per_caller": "How many of them one person or key may have open",
+    "trusted_proxies": "Proxies whose X-Forwarded-For is believed, as addresses or networks with commas between: 10.0.0.0/8",
+    "seal_export": "Where workers send the seals of the audit log: file:PATH, https://… (POST) or s3+https://…/ (PUT)",
+    "seal_export_authorization": "The header Authorization for it; without it, s3+https:// is signed by AWS_ACCESS_KEY_ID",
+    "stream_seconds": "How long an event stream goes on at most; who listens then asks again, from where it ended",
+    "approval_max_ttl_seconds": "How long an approval may wait at most; an agent that asks for more is refused",
     "metrics_token": "Who may read /metrics from elsewhere: whoever sends it as bearer token",
     "log_level": "debug, info, warning or error",
     "log_json": "One JSON object for each line of the log",
-    "public_url": "Where approvers reach the pages of this plane: messages lead there",
+    "public_url": "Where approvers reach the pages of this plane: messages lead there. Otherwise localhost, at http_port",
     "telegram_bot_token": "The bot that asks approvers on Telegram, as @BotFather shows it",
     "telegram_webhook_secret": "What Telegram sends with each click; without it messages have no buttons that decide",
     "telegram_url": "Where the Telegram Bot API is",
@@ -156,7 +186,20 @@ def load_settings(
     _check(values, problems)
     if problems:
         raise InvalidInput("These settings are wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))
+    if values.get("http_port") and "public_url" not in values:
+        values["public_url"] = local_url(values["http_port"])
     return Settings(**values)
+
+
+def local_url(port: int) -> str:
+    """Where the pages are for whoever is on this machine."""
+    return f"http://localhost:{port}"
+
+
+def on_port(settings: Settings, port: int, **others: Any) -> Settings:
+    """The same on another port; links follow it, unless they lead elsewhere on purpose."""
+    follows = settings.public_url in (local_url(settings.http_port), local_url(DEFAULT_PORT))
+    return replace(settings, http_port=port, public_url=local_url(port) if follows else settings.public_url, **others)
 
 
 def _names() -> list[str]:
@@ -211,12 +254,21 @@ _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "
 def _check(values: dict[str, Any], problems: list[str]) -> None:
     for name in (
         "concurrency",
+        "internal_concurrency",
         "lease_seconds",
         "blocked_limit_seconds",
         "payload_limit_bytes",
+        "result_limit_bytes",
+        "result_max_bytes",
         "checkpoint_warn_bytes",
         "checkpoint_limit_bytes",
         "http_body_limit_bytes",
+        "http_header_timeout_seconds",
+        "http_body_timeout_seconds",
+        "http_streams",
+        "http_streams_per_caller",
+        "stream_seconds",
+        "approval_max_ttl_seconds",
         "internal_api_requests_per_second",
     ):
         value = values.get(name)
@@ -228,6 +280,7 @@ def _check(values: dict[str, Any], problems: list[str]) -> None:
     port = values.get("http_port")
     if port is not None and not 0 <= port <= 65_535:
         problems.append(f"http_port must be from 0 to 65,535, not {port}.")
+    _check_proxies(values, problems)
     _check_service(values, problems)
     _check_server(values, problems)
     level = values.get("log_level", "info")
@@ -236,8 +289,17 @@ def _check(values: dict[str, Any], problems: list[str]) -> None:
     _check_channels(values, problems)
 
 
+def _check_proxies(values: dict[str, Any], problems: list[str]) -> None:
+    from cortex_plane.http_client import networks
+
+    try:
+        networks(values.get("trusted_proxies") or "", "trusted_proxies")
+    except InvalidInput as error:
+        problems.append(str(error))
+
+
 def _check_server(values: dict[str, Any], problems: list[str]) -> None:
-    from cortex_plane.core.server_urls import checked_server
+    from cortex_plane.server_urls import checked_server
 
     try:
         if values.get("server"):
@@ -260,7 +322,7 @@ def _check_channels(values: dict[str, Any], problems: list[str]) -> None:
 
 
 def _wrong_mail_server(value: str) -> list[str]:
-    from cortex_plane.core.smtp_urls import mail_server
+    from cortex_plane.integrations.email.model import mail_server
 
     try:
         mail_server(value)
@@ -270,7 +332,7 @@ def _wrong_mail_server(value: str) -> list[str]:
 
 
 def _wrong_address(name: str, value: str) -> list[str]:
-    from cortex_plane.core.webhooks import check_url
+    from cortex_plane.webhooks.model import check_url
 
     if len(value) > URL_LIMIT or not value.isascii() or "?" in value:
         return [f"{name} must be at most {URL_LIMIT} ASCII characters, without a question mark."]

@@ -7,13 +7,15 @@ import threading
 from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from cortex_plane.core.jobs import HistoryEntry, Job, JobId, JobSummary, Run
-from cortex_plane.core.states import JobStatus
-from cortex_plane.operations.submit_jobs import Submission
-from cortex_plane.options import SubmitOptions
+from cortex_plane.errors import InvalidInput
+from cortex_plane.jobs.model import HistoryEntry, Job, JobId, JobSummary, Run
 
 if TYPE_CHECKING:
+    from cortex_plane.jobs.changes import CancelMode
+    from cortex_plane.jobs.fields import Submission, SubmitOptions
+    from cortex_plane.jobs.states import JobStatus
     from cortex_plane.plane import Plane
+
 
 Result = TypeVar("Result")
 
@@ -32,8 +34,17 @@ class SyncJobHandle:
     def result(self, timeout: float | None = None) -> Any:
         return self._sync.run(self._sync.plane.result(self.id, timeout))
 
-    def cancel(self, reason: str | None = None) -> None:
-        self._sync.run(self._sync.plane.cancel(self.id, reason=reason))
+    def cancel(self, reason: str | None = None, *, mode: CancelMode = "cleanup") -> None:
+        self._sync.run(self._sync.plane.cancel(self.id, reason=reason, mode=mode))
+
+    def settle(self, call: str, *, applied: bool, result: Any = None) -> SyncJobHandle:
+        return self._sync.settle(self.id, call, applied=applied, result=result)
+
+    def resume(self) -> SyncJobHandle:
+        return self._sync.resume(self.id)
+
+    def retry(self) -> SyncJobHandle:
+        return self._sync.retry(self.id)
 
     def job(self) -> Job:
         return self._sync.get(self.id)
@@ -69,11 +80,20 @@ class SyncPlane:
     def list(self, **filters: Any) -> list[JobSummary]:
         return self.run(self.plane.list(**filters))
 
-    def cancel(self, id_or_prefix: str, *, reason: str | None = None) -> None:
-        self.run(self.plane.cancel(id_or_prefix, reason=reason))
+    def cancel(self, id_or_prefix: str, *, reason: str | None = None, mode: CancelMode = "cleanup") -> None:
+        self.run(self.plane.cancel(id_or_prefix, reason=reason, mode=mode))
+
+    def settle(self, id_or_prefix: str, call: str, *, applied: bool, result: Any = None) -> SyncJobHandle:
+        return SyncJobHandle(self, self.run(self.plane.settle(id_or_prefix, call, applied=applied, result=result)).id)
+
+    def resume(self, id_or_prefix: str) -> SyncJobHandle:
+        return SyncJobHandle(self, self.run(self.plane.resume(id_or_prefix)).id)
 
     def retry(self, id_or_prefix: str) -> SyncJobHandle:
         return SyncJobHandle(self, self.run(self.plane.retry(id_or_prefix)).id)
+
+    def release_job(self, id_or_prefix: str, *, reason: str | None = None) -> None:
+        self.run(self.plane.release_job(id_or_prefix, reason=reason))
 
     def close(self) -> None:
         with self._lock:
@@ -84,7 +104,18 @@ class SyncPlane:
                 self._loop = None
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Any other operation of the plane."""
+        """Any other operation of the plane. Raises InvalidInput inside a running event loop, which it would block."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            work.close()
+            raise InvalidInput(
+                "plane.sync was used inside a running event loop, which would stand still meanwhile. "
+                "Use the async form there: await plane.submit(...) instead of plane.sync.submit(...).",
+                field="sync",
+            )
         return asyncio.run_coroutine_threadsafe(work, self._started()).result()
 
     def _started(self) -> asyncio.AbstractEventLoop:

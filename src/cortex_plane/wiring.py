@@ -10,24 +10,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from cortex_plane.adapters.system import SystemClock, new_id
-from cortex_plane.core.errors import InvalidInput, WrongDatabase
-from cortex_plane.core.schedules import SERVICE_NAME
-from cortex_plane.core.webhooks import EndpointId, Target
-from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.execution.service import LocalExecution
-from cortex_plane.ports.channels import Channel, Clicks
-from cortex_plane.ports.clock import Clock, NewId
-from cortex_plane.ports.execution import ExecutionService
-from cortex_plane.ports.graphs import GraphExecutor
-from cortex_plane.ports.http import Http
-from cortex_plane.ports.passwords import Passwords
-from cortex_plane.ports.store import Store
-from cortex_plane.ports.telemetry import Telemetry
+from cortex_plane.approvals.channels.base import Channel, Clicks
+from cortex_plane.clock import Clock, SystemClock
+from cortex_plane.errors import InvalidInput, WrongDatabase
+from cortex_plane.extras import advice, is_installed, require_extra
+from cortex_plane.grants.execution import LocalExecution
+from cortex_plane.graphs.store import GraphExecutor
+from cortex_plane.ids import NewId, new_id
+from cortex_plane.schedules.model import SERVICE_NAME
 from cortex_plane.settings import DISCORD_URL, SLACK_URL, TELEGRAM_URL, Settings
+from cortex_plane.webhooks.model import EndpointId, Target
 
 if TYPE_CHECKING:
-    from cortex_plane.adapters.channels import SlackChannel
+    from cortex_plane.agents.directory import Directory
+    from cortex_plane.approvals.channels import SlackChannel
+    from cortex_plane.audit.service import SendSeal
+    from cortex_plane.grants.execution_service import ExecutionService
+    from cortex_plane.http_client import Http
+    from cortex_plane.people.passwords import Passwords
+    from cortex_plane.stores import Store
+    from cortex_plane.telemetry import Telemetry
+
 
 FindTarget = Callable[[EndpointId], Awaitable[Target | None]]
 
@@ -40,11 +43,11 @@ def open_store(database_url: str, clock: Clock | None = None, ids: NewId = new_i
     scheme = database_url.partition("://")[0]
     if scheme in POSTGRES:
         _check_postgres(database_url)
-        from cortex_plane.adapters.storage.postgres.store import PostgresStore
+        from cortex_plane.stores import PostgresStore
 
         return PostgresStore(database_url, ids)
     if scheme == "sqlite":
-        from cortex_plane.adapters.storage.sqlite.store import SqliteStore
+        from cortex_plane.stores import SqliteStore
 
         return SqliteStore(_sqlite_path(database_url), clock or SystemClock(), ids)
     raise WrongDatabase(
@@ -55,14 +58,21 @@ def open_store(database_url: str, clock: Clock | None = None, ids: NewId = new_i
 
 def http_client() -> Http:
     """What the plane speaks to the web with. Loaded when it is first used."""
-    from cortex_plane.adapters.http_client import HttpxClient
+    from cortex_plane.http_client import HttpxClient
 
     return HttpxClient()
 
 
 @cache
+def seal_target(target: str, authorization: str = "") -> SendSeal:
+    from cortex_plane.audit import export as seal_targets
+
+    return seal_targets.seal_target(target, authorization)
+
+
 def passwords() -> Passwords:
-    from cortex_plane.adapters.passwords import Argon2Passwords
+    require_extra("server", "A password")
+    from cortex_plane.people.passwords import Argon2Passwords
 
     return Argon2Passwords()
 
@@ -72,7 +82,12 @@ def telemetry() -> Telemetry | None:
     is even loaded."""
     if "opentelemetry.trace" not in sys.modules and not any(name.startswith("OTEL_") for name in os.environ):
         return None
-    from cortex_plane.adapters.telemetry import open_telemetry
+    if not is_installed("opentelemetry.trace"):
+        import structlog
+
+        structlog.get_logger().warning("traces_not_exported", error="OpenTelemetry is not installed.", advice=advice("otel"))
+        return None
+    from cortex_plane.otel import open_telemetry
 
     return open_telemetry()
 
@@ -91,7 +106,7 @@ def graph_executor(graph: Any) -> GraphExecutor:
             field="compiled",
         )
     try:
-        from cortex_plane.adapters.frameworks.langgraph import LangGraphExecutor
+        from cortex_plane.integrations.langgraph import LangGraphExecutor
     except ImportError as error:
         raise InvalidInput(
             f"Graphs of LangGraph need the extra of that name: pip install 'cortex-plane[langgraph]' ({error}).", field="compiled"
@@ -105,7 +120,7 @@ def execution_service(
     """Who executes what schedules start: an ASGI application of this process, the service that the settings name, or this
     process itself."""
     if app is not None:
-        from cortex_plane.adapters.asgi_client import AsgiClient
+        from cortex_plane.grants.execution_client import AsgiClient
 
         return _execution_over_http(settings, clock, AsgiClient(app), IN_THIS_PROCESS)
     if settings.internal_api_url:
@@ -131,13 +146,13 @@ def channels(
 
 def clicks(settings: Settings, http: Http, clock: Clock) -> dict[str, Clicks]:
     """The services whose buttons decide: those for which the settings have what their clicks are checked with."""
-    from cortex_plane.adapters.channels.clicks import DiscordClicks, SlackClicks, TelegramClicks
+    from cortex_plane.approvals.channels.clicks import DiscordClicks, SlackClicks, TelegramClicks
 
     found: dict[str, Clicks] = {}
     if settings.telegram_webhook_secret:
         found["telegram"] = TelegramClicks(settings.telegram_webhook_secret)
     if settings.discord_public_key:
-        found["discord"] = DiscordClicks(settings.discord_public_key)
+        found["discord"] = DiscordClicks(settings.discord_public_key, clock)
     if settings.slack_signing_secret and settings.slack_bot_token:
         found["slack"] = SlackClicks(_slack(settings, http), settings.slack_signing_secret, clock)
     return found
@@ -164,10 +179,8 @@ class _Channels(Mapping[str, Channel]):
 
 # A service that is not where it usually is was put there by whoever runs the plane, so its address may be a private one.
 # Buttons that decide are only shown where their clicks can be checked.
-
-
 def _telegram(settings: Settings, http: Http) -> Channel:
-    from cortex_plane.adapters.channels import TelegramChannel
+    from cortex_plane.approvals.channels import TelegramChannel
 
     return TelegramChannel(
         http,
@@ -179,7 +192,7 @@ def _telegram(settings: Settings, http: Http) -> Channel:
 
 
 def _discord(settings: Settings, http: Http) -> Channel:
-    from cortex_plane.adapters.channels import DiscordChannel
+    from cortex_plane.approvals.channels import DiscordChannel
 
     return DiscordChannel(
         http,
@@ -191,7 +204,7 @@ def _discord(settings: Settings, http: Http) -> Channel:
 
 
 def _slack(settings: Settings, http: Http) -> SlackChannel:
-    from cortex_plane.adapters.channels import SlackChannel
+    from cortex_plane.approvals.channels import SlackChannel
 
     return SlackChannel(
         http,
@@ -203,9 +216,9 @@ def _slack(settings: Settings, http: Http) -> SlackChannel:
 
 
 def _email(settings: Settings, clock: Clock) -> Channel:
-    from cortex_plane.adapters.channels import EmailChannel
-    from cortex_plane.adapters.email import SmtpTransport
-    from cortex_plane.core.smtp_urls import mail_server
+    from cortex_plane.approvals.channels import EmailChannel
+    from cortex_plane.integrations.email import SmtpTransport
+    from cortex_plane.integrations.email.model import mail_server
 
     server = mail_server(settings.smtp_url)
     transport = SmtpTransport(server.host, server.sender, server.port, server.username, server.password, server.tls)
@@ -213,14 +226,13 @@ def _email(settings: Settings, clock: Clock) -> Channel:
 
 
 def _webhook(http: Http, clock: Clock, find_target: FindTarget) -> Channel:
-    from cortex_plane.adapters.channels import WebhookChannel
+    from cortex_plane.approvals.channels import WebhookChannel
 
     return WebhookChannel(http, clock, find_target)
 
 
 def _execution_over_http(settings: Settings, clock: Clock, http: Http, url: str) -> ExecutionService:
-    from cortex_plane.adapters.execution_client import HttpExecution
-    from cortex_plane.adapters.service_tokens import TokenSigner
+    from cortex_plane.grants.execution_client import HttpExecution, TokenSigner
 
     if not settings.internal_jwt_secret:
         return HttpExecution(http, url, settings.internal_api_token)

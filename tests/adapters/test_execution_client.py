@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.execution_client import HttpExecution
-from cortex_plane.core.errors import Unavailable
-from cortex_plane.ports.execution import ExecutionRefused
-from cortex_plane.ports.http import Answer
-from cortex_plane.ports.json_text import dumps, loads
+from cortex_plane.errors import Unavailable
+from cortex_plane.grants.execution_client import HttpExecution
+from cortex_plane.grants.execution_service import ExecutionRefused
+from cortex_plane.http_client import Answer
+from cortex_plane.json import dumps, loads
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +65,7 @@ async def test_an_answer_that_was_given_before_says_so() -> None:
     assert (await client(wire).start("g", "k", "grant", {}, "s")).replayed
 
 
-@pytest.mark.parametrize("status", [500, 502, 503, 408, 429, 302])
+@pytest.mark.parametrize("status", [500, 502, 503, 401, 408, 429, 302])
 async def test_what_may_pass_is_to_be_asked_again(status: int) -> None:
     with pytest.raises(Unavailable, match=str(status)):
         await client(Wire(status, {"detail": "busy"})).start("g", "k", "grant", {}, "s")
@@ -77,7 +77,7 @@ async def test_what_may_pass_is_to_be_asked_again(status: int) -> None:
         (422, {"code": "key_reused", "detail": "other body"}, "key_reused"),
         (403, {"code": "grant_revoked", "detail": "no"}, "grant_revoked"),
         (404, {}, "http_404"),
-        (401, ["no object"], "http_401"),
+        (400, ["no object"], "http_400"),
     ],
 )
 async def test_what_is_refused_is_refused_for_good(status: int, body: Any, code: str) -> None:
@@ -85,6 +85,17 @@ async def test_what_is_refused_is_refused_for_good(status: int, body: Any, code:
         await client(Wire(status, body)).start("g", "k", "grant", {}, "s")
 
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize(("status", "body"), [(404, "<html>not here</html>"), (403, {}), (400, {"detail": "bad request"})])
+async def test_a_run_that_was_started_is_not_given_up_because_of_an_answer_that_is_not_the_services(
+    status: int, body: Any
+) -> None:
+    """A proxy answers in its place. The service's own refusals have a code."""
+    with pytest.raises(Unavailable, match=str(status)):
+        await client(Wire(status, body)).look("0197")
+    with pytest.raises(Unavailable, match=str(status)):
+        await client(Wire(status, body)).stop("0197", "replaced")
 
 
 async def test_a_run_is_looked_at_and_stopped() -> None:

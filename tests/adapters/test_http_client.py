@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.http_client import HttpxClient
-from cortex_plane.ports.http import Answer, NoAnswer, PrivateAddress
+from cortex_plane.http_client import Answer, HttpxClient, NoAnswer, PrivateAddress
 from tests.webhooks.receiver import Receiver, answer, receiver
 
 pytestmark = pytest.mark.anyio

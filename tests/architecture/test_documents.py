@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cortex_plane.adapters.storage.postgres.schema import FOLDER as POSTGRES
-from cortex_plane.adapters.storage.sqlite.schema import FOLDER as SQLITE
-from cortex_plane.core.states import TRANSITIONS, JobStatus, mermaid
+from cortex_plane.jobs.states import TRANSITIONS, JobStatus, mermaid
+from cortex_plane.storage.postgres.schema import FOLDER as POSTGRES
+from cortex_plane.storage.sqlite.schema import FOLDER as SQLITE
 
 ROOT = Path(__file__).parents[2]
 ONE_SCREEN = 60
@@ -51,3 +51,12 @@ def test_locks_are_hashed_and_name_no_host(path: Path) -> None:
 
     assert "://" not in text
     assert "--hash=sha256:" in text
+
+
+def test_no_document_holds_what_a_merge_left_behind() -> None:
+    marker = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+    documents = [
+        path for folder in (ROOT / "docs", ROOT / "deploy") for path in folder.rglob("*.*") if path.suffix in (".md", ".yaml")
+    ]
+
+    assert [path.name for path in [*ROOT.glob("*.md"), *documents] if marker.search(path.read_text())] == []

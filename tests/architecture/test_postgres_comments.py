@@ -35,9 +35,9 @@ async def test_every_table_and_column_has_a_comment(postgres_url: str) -> None:
 async def test_both_stores_have_the_same_tables_and_columns(postgres_url: str, tmp_path: object) -> None:
     from pathlib import Path
 
-    from cortex_plane.adapters.storage.migrations import migrations_in
-    from cortex_plane.adapters.storage.sqlite.connection import connect
-    from cortex_plane.adapters.storage.sqlite.schema import FOLDER
+    from cortex_plane.storage.migrations import migrations_in
+    from cortex_plane.storage.sqlite.connection import connect
+    from cortex_plane.storage.sqlite.schema import FOLDER
 
     connection = await asyncpg.connect(postgres_url)
     rows = await connection.fetch(COLUMNS)
@@ -52,4 +52,11 @@ async def test_both_stores_have_the_same_tables_and_columns(postgres_url: str, t
     lite.close()
 
     only_sqlite = {("counter", "name"), ("counter", "value")}  # What sequences are elsewhere.
-    assert postgres == sqlite - only_sqlite
+    only_postgres = {  # With one writer nobody has to wait: counts and keys are settled at once, and no worker's row is locked.
+        *(("entry_count_change", column) for column in ("scope", "name", "state", "change")),
+        *(("key_to_settle", column) for column in ("id", "tenant_id", "serial_key")),
+        ("cost_total", "part"),
+        *(("worker_beat", column) for column in ("worker_id", "lease_until")),
+        *((table, column) for table, column in postgres if table == "open_run"),  # A view there, where no update is HOT.
+    }
+    assert postgres - only_postgres == sqlite - only_sqlite

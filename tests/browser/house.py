@@ -12,7 +12,7 @@ from typing import Any
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route
 
 from cortex_plane import Context, JobHandle, Plane, Settings
-from cortex_plane.adapters.dashboard.app import create_dashboard
+from cortex_plane.dashboard.app import create_dashboard
 from docs.screenshots.serving import served
 from docs.screenshots.signing_in import signed_in
 

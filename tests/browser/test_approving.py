@@ -9,8 +9,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from cortex_plane import JobHandle, JobStatus
-from cortex_plane.core.approval_tokens import TOKEN_BYTES, mint
-from cortex_plane.core.approvals import ApprovalRequest
+from cortex_plane.approvals.decisions import TOKEN_BYTES, mint
+from cortex_plane.approvals.model import ApprovalRequest
 from tests.browser.house import House
 
 pytestmark = pytest.mark.anyio

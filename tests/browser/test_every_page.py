@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from cortex_plane.adapters.dashboard.app import create_dashboard
+from cortex_plane.dashboard.app import create_dashboard
 from cortex_plane.testing import TestPlane
 from docs.screenshots.demo import demo
 from docs.screenshots.pages import Page as Place

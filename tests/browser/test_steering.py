@@ -6,8 +6,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from cortex_plane import JobStatus
-from cortex_plane.core.controls import Scope
-from cortex_plane.operations.look_at_load import look_into_queue
+from cortex_plane.metrics.service import look_into_queue
+from cortex_plane.queues.model import Scope
 from tests.browser.house import House
 
 pytestmark = pytest.mark.anyio
@@ -128,6 +128,7 @@ async def test_jobs_are_found_by_words_by_state_and_by_id(house: House) -> None:
     await page.keyboard.press("Enter")
     await expect(rows).to_have_count(2)
     await expect(page.get_by_label(f"Choose job {one.id}")).to_be_visible()
+    await page.wait_for_load_state()
     await page.get_by_label("Search").fill("")
     await page.get_by_label("State").select_option("CANCELLED")
     await expect(page.get_by_label(f"Choose job {two.id}")).to_be_visible()

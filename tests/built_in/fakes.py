@@ -142,6 +142,8 @@ class Smtp:
     replies: dict[str, str] = field(default_factory=dict)
     envelopes: list[tuple[str, list[str], EmailMessage]] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
+    hangs_up: bool = False
+    """It takes the e-mail, and goes away before it says so."""
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         def say(*lines: str) -> None:
@@ -170,6 +172,8 @@ class Smtp:
                 data = (await reader.readuntil(b"\r\n.\r\n")).removesuffix(b".\r\n")
                 message = message_from_bytes(data, _class=EmailMessage, policy=default)
                 self.envelopes.append((sender, recipients, message))
+                if self.hangs_up:
+                    return
                 say("250 Queued")
             elif verb == "QUIT":
                 say("221 Bye")

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from cortex_plane import JobFailed, JobStatus
-from cortex_plane.adapters.email import GraphTransport, ResendTransport, SmtpTransport
-from cortex_plane.built_in import email_agent
-from cortex_plane.core.errors import InvalidInput
+from cortex_plane import JobFailed, JobStatus, RetryPolicy
+from cortex_plane.errors import InvalidInput
+from cortex_plane.ids import derived_id
+from cortex_plane.integrations.built_in import email_agent
+from cortex_plane.integrations.email import GraphTransport, ResendTransport, SmtpTransport
 from cortex_plane.testing import TestPlane
 from tests.built_in.fakes import Api, Graph, Smtp, api, resend, smtp
+from tests.durable.approval_scene import People
 
 pytestmark = pytest.mark.anyio
 
@@ -83,8 +85,13 @@ async def test_smtp_carries_everything_and_hides_the_hidden(plane: TestPlane, ma
     assert [part.get_content().strip() for part in message.iter_parts()] == ["plain, ünd", "<b>rich</b>"]
     assert message["Date"].datetime == plane.clock.moment()
     assert mail.users == ["\0bot\0hush"]
-    assert message["Message-ID"] == f"<{job_id}@example.com>"
-    assert output == {"message_id": f"<{job_id}@example.com>", "transport": "smtp", "recipients": 4, "refused": {}}
+    assert message["Message-ID"] == f"<{derived_id(job_id, 'send#1')}@example.com>"
+    assert output == {
+        "message_id": f"<{derived_id(job_id, 'send#1')}@example.com>",
+        "transport": "smtp",
+        "recipients": 4,
+        "refused": {},
+    }
 
 
 async def test_html_alone_is_enough(plane: TestPlane, mail: Smtp) -> None:
@@ -160,7 +167,7 @@ async def test_resend_gets_its_own_words_and_a_key_against_sending_twice(plane: 
     job_id, output = await sent(plane, by_resend(service), LONG)
 
     [request] = service.requests
-    assert request.headers["idempotency-key"] == job_id
+    assert request.headers["idempotency-key"] == derived_id(job_id, "send#1")
     assert request.json == {
         "from": "The Bot <bot@example.com>",
         "to": ["Ada Lovelace <ada@example.com>", "bob@example.com"],
@@ -186,7 +193,7 @@ async def test_what_is_not_asked_for_is_not_sent_to_resend(plane: TestPlane, ser
     [
         (422, {"name": "validation_error", "message": "Invalid `to` field"}, False, "Resend answered 422: Invalid `to` field"),
         (403, {"name": "invalid_from", "message": "Domain not verified"}, False, "Domain not verified"),
-        (429, {"name": "rate_limit_exceeded", "message": "Too many"}, True, "429: Too many (asks to wait 2)"),
+        (429, {"name": "rate_limit_exceeded", "message": "Too many"}, True, "429: Too many"),
         (409, {"name": "concurrent_idempotent_requests", "message": "in progress"}, True, "at this moment"),
         (409, {"name": "invalid_idempotent_request", "message": "another payload"}, False, "another payload"),
         (500, {"name": "application_error", "message": "Oops"}, True, "Oops"),
@@ -206,6 +213,25 @@ async def test_what_resend_refuses_is_not_tried_again_unless_it_is_busy(
     assert said in after.error["message"]
 
 
+@pytest.mark.parametrize("wait", ["3600", "Wed, 18 Nov 2026 11:00:00 GMT"])
+async def test_a_service_that_is_busy_is_left_alone_as_long_as_it_says(plane: TestPlane, service: Api, wait: str) -> None:
+    busy = {"retry-after": wait, "date": "Wed, 18 Nov 2026 10:00:00 GMT"}
+    service.instead += [(429, busy, {"message": "Too many"})] * 2
+    email_agent(plane, by_resend(service), retry=RetryPolicy(max_retries=1))
+    job = await plane.submit("EMAIL_SEND", SHORT)
+    await plane.work()
+
+    await plane.clock.advance(minutes=59)
+    await plane.work()
+    assert len(service.requests) == 1
+
+    for _ in range(2):
+        await plane.clock.advance(minutes=61)
+        await plane.work()
+    assert await job.status() is JobStatus.COMPLETED
+    assert len(service.requests) == 3
+
+
 async def test_the_second_attempt_carries_the_same_key(plane: TestPlane, service: Api) -> None:
     service.instead.append((500, {}, None))
     email_agent(plane, by_resend(service))
@@ -215,7 +241,7 @@ async def test_the_second_attempt_carries_the_same_key(plane: TestPlane, service
     await plane.work()
 
     assert await job.status() is JobStatus.COMPLETED
-    assert {request.headers["idempotency-key"] for request in service.requests} == {job.id}
+    assert {request.headers["idempotency-key"] for request in service.requests} == {derived_id(job.id, "send#1")}
 
 
 async def test_a_wrong_key_is_never_shown(plane: TestPlane, service: Api) -> None:
@@ -248,7 +274,7 @@ async def test_graph_logs_in_once_and_sends(plane: TestPlane, graph: Api) -> Non
         "ccRecipients": [{"emailAddress": {"address": "cyd@example.com"}}],
         "bccRecipients": [{"emailAddress": {"address": "dan@example.com"}}],
         "replyTo": [{"emailAddress": {"address": "desk@example.com"}}],
-        "internetMessageHeaders": [{"name": "x-cortex-job-id", "value": job_id}],
+        "internetMessageHeaders": [{"name": "x-cortex-email-id", "value": derived_id(job_id, "send#1")}],
     }
     assert second.json["message"]["body"] == {"contentType": "Text", "content": "Hi there"}
     assert output["message_id"] == "b0d7ed68"
@@ -301,7 +327,11 @@ async def test_the_audit_keeps_that_it_was_sent_and_to_how_many(plane: TestPlane
 
     [record] = [one for one in await (await plane.store).audit.list(job_id) if one.entry.action == "EMAIL_SENT"]
     assert (record.entry.object_type, record.entry.actor) == ("job", "EMAIL_SEND")
-    assert record.entry.details == {"recipients": 4, "transport": "smtp", "message_id": f"<{job_id}@example.com>"}
+    assert record.entry.details == {
+        "recipients": 4,
+        "transport": "smtp",
+        "message_id": f"<{derived_id(job_id, 'send#1')}@example.com>",
+    }
     assert record.entry.tenant_id is not None
     assert "ada@" not in repr(record)
 
@@ -353,3 +383,66 @@ async def test_the_agent_takes_another_name_and_the_options_of_agents(plane: Tes
 
     after = await job.job()
     assert (after.job_type, after.queue, after.max_retries, after.status) == ("newsletter", "mail", 9, JobStatus.COMPLETED)
+
+
+# -- a worker that dies, an answer that is lost ----------------------------------------------------
+
+
+async def with_an_approver(plane: TestPlane) -> People:
+    people = People(plane)
+    await people.add("alice")
+    await people.make_approver("alice")
+    return people
+
+
+@pytest.mark.parametrize("hangs_up", [False, True])
+async def test_when_nobody_knows_whether_smtp_sent_it_people_are_asked(plane: TestPlane, mail: Smtp, hangs_up: bool) -> None:
+    people, mail.hangs_up = await with_an_approver(plane), hangs_up
+    email_agent(plane, by_smtp(mail))
+    job = await plane.submit("EMAIL_SEND", SHORT)
+    if not hangs_up:
+        plane.crash_in("send")
+    await plane.work()
+    await plane.work()
+
+    assert await job.status() is JobStatus.WAITING_FOR_APPROVAL
+    assert len(mail.envelopes) == 1
+    mail.hangs_up = False
+    await people.approve(job, "alice")
+    await plane.work()
+    assert (await job.result(timeout=5))["recipients"] == 1
+    assert len({message["Message-ID"] for _, _, message in mail.envelopes}) == 1
+
+
+async def test_a_service_that_knows_the_key_is_asked_again(plane: TestPlane, service: Api) -> None:
+    email_agent(plane, by_resend(service))
+    job = await plane.submit("EMAIL_SEND", SHORT)
+    plane.crash_in("send")
+    await plane.work()
+    await plane.work()
+
+    assert (await job.result(timeout=5))["transport"] == "resend"
+    assert [request.headers["idempotency-key"] for request in service.requests] == [derived_id(job.id, "send#1")] * 2
+
+
+async def test_an_email_that_was_recorded_is_not_sent_again(plane: TestPlane, mail: Smtp) -> None:
+    email_agent(plane, by_smtp(mail))
+    job = await plane.submit("EMAIL_SEND", SHORT)
+    plane.crash_after("send")
+    await plane.work()
+    await plane.work()
+
+    await job.result(timeout=5)
+    assert len(mail.envelopes) == 1
+    assert len([one for one in await (await plane.store).audit.list(job.id) if one.entry.action == "EMAIL_SENT"]) == 1
+
+
+async def test_another_way_can_be_chosen(plane: TestPlane, mail: Smtp) -> None:
+    email_agent(plane, by_smtp(mail), on_uncertain="fail")
+    job = await plane.submit("EMAIL_SEND", SHORT)
+    plane.crash_in("send")
+    await plane.work()
+    await plane.work()
+
+    assert (await job.job()).error["type"] == "ToolUncertain"
+    assert len(mail.envelopes) == 1

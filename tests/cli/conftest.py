@@ -16,7 +16,7 @@ import pytest
 import structlog
 
 from cortex_plane import Backoff, Context, PermanentFailure, Plane, RetryPolicy, Settings
-from cortex_plane.adapters.cli.main import main
+from cortex_plane.cli.main import main
 from tests.cli.normalise import normal
 
 
@@ -80,7 +80,7 @@ def demo_plane(database_url: str, files: Path) -> Plane:
     plane = Plane(settings=Settings(database_url=database_url, files=str(files)))
 
     @plane.agent("greet")
-    async def greet(ctx: Context, name: str = "world") -> str:
+    async def greet(ctx: Context, name: str = "world", group: dict[str, Any] | None = None) -> str:
         return f"Hello, {name}!"
 
     @plane.agent("flaky", retry=RetryPolicy(max_retries=1, backoff=Backoff(base_seconds=0.0)))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-COMMAND = [sys.executable, "-c", "import sys; from cortex_plane.adapters.cli.main import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from cortex_plane.cli.main import main; sys.exit(main())"]
 
 
 class Process:

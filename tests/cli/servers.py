@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Plane, Settings
-from cortex_plane.adapters.http.watching import QuietServer
-from cortex_plane.operations.add_tenant import add_tenant
+from cortex_plane.http.embedded import QuietServer
+from cortex_plane.people.tenants import add_tenant
 from tests.apps import app_of
 
 NOWHERE = "http://127.0.0.1:9"
@@ -53,6 +53,9 @@ def key(database_url: str, run_in: RunIn, monkeypatch: pytest.MonkeyPatch) -> Ma
         async def add(plane: Plane) -> str:
             if tenant not in (None, "default"):
                 await add_tenant(await plane.store, plane._ids, str(tenant))
+            if user is not None:
+                for role in roles:
+                    await plane.access.give_role(user, role, tenant=tenant)
             return (await plane.access.add_key("laptop", roles, tenant=tenant, user=user)).secret
 
         monkeypatch.setenv("CORTEX_API_KEY", run_in(database_url, add))

@@ -18,10 +18,11 @@ class Waiting:
 
     def __init__(self, folder: Path) -> None:
         self.plane = Plane(f"sqlite:///{folder}/cortex.db")
+        self.summary = "Deploy 1.4.0"
 
         @self.plane.agent("release-bot")
         async def release(ctx: Context, gate: dict[str, Any]) -> str:
-            return (await ctx.approval("Deploy 1.4.0", details={"replicas": 3}, **gate)).outcome
+            return (await ctx.approval(self.summary, details={"replicas": 3}, **gate)).outcome
 
     def asked(self, **gate: Any) -> str:
         """The id of a new request."""
@@ -139,6 +140,20 @@ def test_reminding_asks_anew_while_it_is_open(cortex: Cortex, waiting: Waiting) 
 
 
 @pytest.mark.usefixtures("people")
+def test_a_channel_of_the_app_is_linked_with_the_app(cortex: Cortex, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "app.py").write_text("from cortex_plane import Plane\n\nplane = Plane(channels={'teams': object()})\n")
+
+    unknown = cortex("users", "link", "ada", "teams", "19:abc")
+    linked = cortex("users", "link", "ada", "teams", "19:abc", "--app", "app.py")
+    monkeypatch.setenv("CORTEX_APP", "app.py")
+    by_setting = cortex("users", "link", "bob", "teams", "19:def")
+
+    assert (unknown.code, linked.code, by_setting.code) == (2, 0, 0), (unknown.err, linked.err, by_setting.err)
+    assert "Plane(channels=" in unknown.err
+    assert "19:abc" in cortex("users", "show", "ada").out
+
+
+@pytest.mark.usefixtures("people")
 def test_people_are_listed_linked_grouped_and_disabled(cortex: Cortex) -> None:
     linked = json.loads(cortex("users", "link", "ada", "telegram", "42", "--json").out)
     taken = cortex("users", "link", "bob", "telegram", "42")
@@ -160,3 +175,20 @@ def test_people_are_listed_linked_grouped_and_disabled(cortex: Cortex) -> None:
         assert text in shown.out
     assert (unlinked.code, left.code, cortex("users", "enable", "bob").out) == (0, 0, "bob is enabled.\n")
     assert "telegram" not in cortex("users", "show", "ada").out
+
+
+@pytest.mark.usefixtures("people")
+def test_a_request_that_is_asked_again_says_why(cortex: Cortex, waiting: Waiting) -> None:
+    first = waiting.asked()
+    assert cortex("approvals", "approve", first, "--as", "ada").code == 0
+    waiting.summary = "Ship 1.4.0"
+    waiting.plane.sync.run(waiting.plane.run_worker(until_idle=True))
+    [again] = waiting.plane.sync.run(waiting.plane.approvals.list())
+
+    shown = cortex("approvals", "show", again.id)
+    document = json.loads(cortex("approvals", "show", again.id, "--json").out)["approval"]
+
+    assert "Asked again: the agent's code words this request otherwise" in " ".join(shown.out.split())
+    assert first in shown.out
+    assert (document["supersedes"], document["superseded"]["decided_by"]) == (first, "Ada")
+    assert document["why_again"].startswith("Asked again")

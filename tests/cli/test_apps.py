@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cortex_plane import Plane
-from cortex_plane.adapters.cli.apps import load_app
+from cortex_plane.cli.planes import load_app
 from tests.cli.conftest import Cortex, Result
 
 APP = """
@@ -140,7 +140,7 @@ SyntaxError: invalid syntax
 Error: app.py cannot be imported:
   File "<here>/app.py", line 3, in <module>
     plane.command('ls', 'ls -l')
-cortex_plane.core.errors.InvalidInput: argv must be a list of words, such as ["convert", "{source}", "out.png"].
+cortex_plane.errors.InvalidInput: argv must be a list of words, such as ["convert", "{source}", "out.png"].
 """,
         ),
         (

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from cortex_plane import Plane
-from cortex_plane.adapters.cli import audit
-from cortex_plane.adapters.cli.audit_views import MOST_FINDINGS, sentence
-from cortex_plane.auditing import Auditing
-from cortex_plane.core.audit_chain import Finding, FindingKind
-from cortex_plane.core.errors import InvalidInput, WrongDatabase
-from cortex_plane.runtime.sealer import Sealer
+from cortex_plane.audit import cli as audit
+from cortex_plane.audit.cli import MOST_FINDINGS, sentence
+from cortex_plane.audit.model import Finding, FindingKind
+from cortex_plane.audit.sealer import Sealer
+from cortex_plane.audit.service import AuditLog
+from cortex_plane.errors import InvalidInput, WrongDatabase
+from cortex_plane.retention import cli as retention
 from cortex_plane.testing import ManualClock
 from tests.contract.support import raw_client
 from tests.contract.test_repair import triggers_off
@@ -41,7 +42,7 @@ def run(cortex: object, capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture
 def url(database_url: str, run_in: RunIn) -> str:
     async def fill(plane: Plane) -> None:
-        record = Auditing(plane).record
+        record = AuditLog(plane).record
         await record("GATE_CLOSED", "gate", "gate", actor="cli:ada", reason="maintenance")
         await record("GATE_OPENED", "gate", "gate", actor="cli:ada")
         await record("JOB_MOVED", "job", "7", actor="cli:eve", details={"place": "front"})
@@ -170,8 +171,24 @@ def test_findings_as_json(run: Run, url: str) -> None:
         "seals": 1,
         "sealed": 3,
         "unsealed": 1,
+        "pruned": None,
         "findings": [{"kind": "entry_changed", "seal": 1, "seq": 1, "was_seq": None, "last_seal": None}],
     }
+
+
+def test_what_a_rule_has_pruned_is_told_and_is_no_finding(run: Run, url: str) -> None:
+    run(retention.add("0", record="audit-log", plane_url=url))
+    run(retention.run(plane_url=url))
+
+    code, out = run(audit.verify(plane_url=url))
+    told, pruned, sound, _ = out.splitlines()
+    document = json.loads(run(audit.verify(plane_url=url, as_json=True))[1])
+
+    assert code == 0
+    assert told == "0 entries in 0 seals; 3 newer ones wait to be sealed."
+    assert pruned.startswith("3 older ones were pruned by a retention rule, up to seal 1, last at ")
+    assert sound == "Nothing was changed since it was sealed."
+    assert (document["pruned"]["entries"], document["pruned"]["last_seal"]) == (3, document["last_seal"])
 
 
 def test_a_cut_off_end_is_found_by_the_seal_that_was_kept(run: Run, url: str) -> None:
@@ -188,7 +205,7 @@ def test_a_cut_off_end_is_found_by_the_seal_that_was_kept(run: Run, url: str) ->
 def test_very_many_findings_are_cut(run: Run, database_url: str, run_in: RunIn) -> None:
     async def fill(plane: Plane) -> None:
         for _ in range(MOST_FINDINGS + 5):
-            await Auditing(plane).record("DONE", "job", "1")
+            await AuditLog(plane).record("DONE", "job", "1")
         sealer = Sealer(await plane.store)
         await sealer.once()
         await sealer.once()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Context, Plane
-from cortex_plane.core.errors import Unavailable
-from cortex_plane.operations.follow_job import follow_job
+from cortex_plane.errors import Unavailable
+from cortex_plane.jobs.follow import follow_job
 from tests.cli.conftest import Cortex
 from tests.end_to_end.inspection import query
 
@@ -38,7 +39,7 @@ STEPS = """\
 Steps
   STEP  NAME  TOOK  TOOLS  RESULT
      1  build <span>  "1.4"
-     2  test <span>  "fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff…
+     2  test <span>  "<cut>
      3  notify <span>  1  true
 """
 
@@ -47,13 +48,18 @@ WATCHED = """\
 <clock>  ▶ RUNNING  attempt 1 begins
 <clock>  step  build <span>  "1.4"
 <clock>  warning  slow tests  {"seconds": 3}
-<clock>  step  test <span>  "fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff…
+<clock>  step  test <span>  "<cut>
 <clock>  progress  ━━━━━━━━━━━━━━━━━━━━──────────  2 of 3, 67%  nearly
 <clock>  step  notify <span>  true
 <clock>  ✓ COMPLETED  done after <span>
 1,200 prompt + 34 completion tokens
 "released 1.4"
 """
+
+
+def cut(text: str) -> str:
+    """How much of a long result fits on its line depends on the width of the duration before it."""
+    return re.sub("f{60,}…", "<cut>", text)
 
 
 def release(plane: Plane) -> None:
@@ -119,7 +125,7 @@ def damage(url: str, job_id: str, document: str) -> None:
 def test_steps_tokens_and_progress_are_shown(cortex: Cortex, database_url: str, job_id: str) -> None:
     shown = cortex("jobs", "show", job_id, "--database-url", database_url).shown
 
-    assert STEPS in shown
+    assert STEPS in cut(shown)
     assert "  progress  ━━━━━━━━━━━━━━━━━━━━──────────  2 of 3, 67%  nearly\n" in shown
     assert "  tokens  1,200 prompt + 34 completion tokens\n" in shown
 
@@ -156,30 +162,32 @@ def test_a_damaged_checkpoint_is_shown_as_such(cortex: Cortex, database_url: str
     assert dumped.err == "Damaged, missing_field: Missing required field: schema_version\n"
 
 
-def test_a_damaged_checkpoint_in_two_parts_is_shown_in_both(cortex: Cortex, database_url: str, job_id: str) -> None:
-    asyncio.run(query(database_url, f"""update cortex.job set checkpoint_added = '{{"step_index": 9}}' where id = '{job_id}'"""))
+def test_segments_that_do_not_belong_to_a_checkpoint_are_shown_beside_it(cortex: Cortex, database_url: str, job_id: str) -> None:
+    now = "cortex.now()" if database_url.startswith("postgres") else "0"
+    row = f"('{job_id}', '{'0' * 64}', '{{\"step_index\": 9}}', 1, {now})"
+    asyncio.run(query(database_url, f"insert into cortex.job_blob (job_id, sha256, content, seq, created_at) values {row}"))
 
     dumped = cortex("checkpoints", "show", job_id, "--database-url", database_url)
 
     assert dumped.code == 1
     parts = json.loads(dumped.out)
-    assert (parts["checkpoint"]["status"], parts["checkpoint_added"]) == ("completed", {"step_index": 9})
-    assert dumped.err == "Damaged, parts_do_not_fit: checkpoint_added does not fit to checkpoint: KeyError: 'log_from'\n"
+    assert (parts["checkpoint"]["status"], parts["segments"]) == ("completed", [{"step_index": 9}])
+    assert dumped.err == "Damaged, segment_unknown: segment 1 is in job_blob, and the checkpoint ends with 0.\n"
 
 
 def test_watching_tells_steps_lines_progress_and_tokens(cortex: Cortex, database_url: str, job_id: str) -> None:
     result = cortex("jobs", "watch", job_id, "--database-url", database_url)
 
     assert (result.code, result.err) == (0, "")
-    assert result.shown == WATCHED
+    assert cut(result.shown) == WATCHED
 
 
 def test_a_watch_goes_on_after_a_lost_connection(
     cortex: Cortex, database_url: str, job_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twice the stream breaks, as when a server is restarted; nothing is told twice."""
-    monkeypatch.setattr("cortex_plane.adapters.cli.watching.AGAIN_SECONDS", 0.0)
-    monkeypatch.setattr("cortex_plane.operations.follow_job.LAST_WORDS_SECONDS", 0.0)
+    monkeypatch.setattr("cortex_plane.jobs.cli_watch.AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("cortex_plane.jobs.follow.LAST_WORDS_SECONDS", 0.0)
     lost = iter([3, 1, None])
 
     async def breaking(*arguments: Any) -> Any:
@@ -190,10 +198,10 @@ def test_a_watch_goes_on_after_a_lost_connection(
             left = None if left is None else left - 1
             yield told
 
-    monkeypatch.setattr("cortex_plane.looking.follow_job", breaking)
+    monkeypatch.setattr("cortex_plane.jobs.service.follow_job", breaking)
     result = cortex("jobs", "watch", job_id, "--database-url", database_url)
 
-    assert result.shown == WATCHED
+    assert cut(result.shown) == WATCHED
     assert result.err == "Lost the database for now, trying again: the server went away\n" * 2
 
 
@@ -337,3 +345,36 @@ def test_the_schema_is_printed_without_a_database(cortex: Cortex) -> None:
 
     assert (result.code, result.err) == (0, "")
     assert "execution_log" in json.loads(result.out)["properties"]
+
+
+async def uncertain(plane: Plane) -> str:
+    async def refund() -> None:
+        raise TimeoutError("no answer")
+
+    @plane.agent("shop", max_retries=0)
+    async def shop(ctx: Context) -> object:
+        return await ctx.tool("refund", refund)
+
+    job = await shop.submit()
+    await plane.run_worker(until_idle=True)
+    return str(job.id)
+
+
+def test_an_uncertain_call_is_shown_and_settled(database_url: str, run_in: RunIn, cortex: Cortex) -> None:
+    job_id = str(run_in(database_url, uncertain))
+    at = ("--database-url", database_url)
+
+    shown = cortex("jobs", "show", job_id, *at).out
+    neither = cortex("jobs", "settle", job_id, "refund", *at)
+    both = cortex("jobs", "settle", job_id, "refund", "--applied", "1", "--not-applied", *at)
+    broken = cortex("jobs", "settle", job_id, "refund", "--applied", "{", *at)
+    unknown = cortex("jobs", "settle", job_id, "pay", "--not-applied", *at)
+    settled = cortex("jobs", "settle", job_id, "refund", "--applied", '{"receipt": 7}', "--json", *at)
+
+    assert "refund: TimeoutError: no answer" in shown
+    assert f"cortex jobs settle {job_id} refund --applied RESULT" in " ".join(shown.split())
+    assert {neither.code, both.code, broken.code, unknown.code} == {2}
+    assert "either --applied" in neither.err
+    assert "takes JSON" in broken.err
+    assert "Uncertain: refund" in unknown.err
+    assert (settled.code, json.loads(settled.out)["retry_of"]) == (0, job_id)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cortex_plane.adapters.cli.main import COMMANDS, GROUPS
+from cortex_plane.cli.main import COMMANDS, GROUPS
 from tests.cli.conftest import Cortex
 
 BASH, ZSH, FISH = (shutil.which(shell) for shell in ("bash", "zsh", "fish"))
@@ -46,7 +46,7 @@ def test_bash_proposes_commands_groups_and_options(script: Path) -> None:
 
     assert top <= proposed(script, "")
     assert proposed(script, "do") == {"doctor"}
-    assert proposed(script, "jobs", "re") == {"retry", "replay"}
+    assert proposed(script, "jobs", "re") == {"resume", "retry", "replay", "release"}
     assert {"--status", "--agent", "--watch", "--json"} <= proposed(script, "jobs", "list", "--")
     assert proposed(script, "completion", "") == {"bash", "zsh", "fish"}
 

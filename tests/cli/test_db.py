@@ -9,8 +9,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from cortex_plane.adapters.storage.migrations import migrations_in
-from cortex_plane.adapters.storage.sqlite.schema import FOLDER
+from cortex_plane.storage.migrations import migrations_in
+from cortex_plane.storage.sqlite.schema import FOLDER
 from cortex_plane.testing import PostgresCluster
 from tests.cli.conftest import Cortex
 

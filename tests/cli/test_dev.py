@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cortex_plane.adapters.cli.watched_files import folder_of, snapshot
+from cortex_plane.cli.dev import folder_of, snapshot
 from tests.cli.conftest import Cortex
 
 APP = """
@@ -27,7 +27,7 @@ plane = Plane()
 async def echo(ctx: Context) -> str:
     return "{word}"
 """
-PROGRAM = "import sys; from cortex_plane.adapters.cli.main import main; sys.exit(main())"
+PROGRAM = "import sys; from cortex_plane.cli.main import main; sys.exit(main())"
 
 
 class Dev:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ from typing import Any
 import pytest
 
 from cortex_plane import Plane
-from cortex_plane.core.jobs import WorkerId
-from cortex_plane.core.workers import NewWorker
+from cortex_plane.jobs.model import WorkerId
+from cortex_plane.storage.postgres.schema import problems_of
+from cortex_plane.worker.model import NewWorker
 from tests.cli.conftest import Cortex, Result
 
 RunIn = Callable[..., Any]
@@ -35,10 +38,13 @@ Settings
   api_key  default
   app  default
   concurrency  20  default
+  internal_concurrency  10  default
   lease_seconds  15.0  default
   grace_seconds  30.0  default
   blocked_limit_seconds  120.0  default
   payload_limit_bytes  1048576  default
+  result_limit_bytes  1048576  default
+  result_max_bytes  67108864  default
   checkpoint_warn_bytes  524288  default
   checkpoint_limit_bytes  1048576  default
   internal_api_url  default
@@ -54,10 +60,19 @@ Settings
   http_hosts  default
   http_secure  False  default
   http_body_limit_bytes  4194304  default
+  http_header_timeout_seconds  10.0  default
+  http_body_timeout_seconds  60.0  default
+  http_streams  500  default
+  http_streams_per_caller  25  default
+  trusted_proxies  default
+  seal_export  default
+  seal_export_authorization  default
+  stream_seconds  300.0  default
+  approval_max_ttl_seconds  31536000.0  default
   metrics_token  default
   log_level  info  default
   log_json  False  default
-  public_url  http://localhost:8080  default
+  public_url  http://localhost:8700  default
   telegram_bot_token  default
   telegram_webhook_secret  default
   telegram_url  https://api.telegram.org  default
@@ -77,7 +92,7 @@ Database
   place  ✓ PostgreSQL, 127.0.0.1:<port>/<name>
   server  PostgreSQL <version>
   wake-ups  ✓ notifications arrive
-  schema  ✓ version 15, up to date
+  schema  ✓ version 16, up to date
 
 Work
   workers  none is running
@@ -113,9 +128,57 @@ def test_a_postgres_server_is_examined(cortex: Cortex, postgres_url: str, run_in
     assert (
         result.out.splitlines()[-2:]
         == """\
-Problem 1: Jobs are ready in the queue "default" (1), but no worker works on it.
+Problem 4: Jobs are ready in the queue "default" (1), but no worker works on it.
            → cortex worker APP --queue default""".splitlines()
     )
+
+
+def test_what_endangers_or_slows_a_server_is_named(cortex: Cortex, postgres_url: str) -> None:
+    """The server of the tests is set up for speed: exactly so must nobody's own be."""
+    result = cortex("doctor", "--json", "--database-url", postgres_url)
+
+    problems = [problem["what"].partition(":")[0] for problem in json.loads(result.out)["problems"]]
+    assert problems == ["fsync is off on the server", "full_page_writes is off", "synchronous_commit is off"]
+
+
+HEALTHY = {
+    "fsync": True,
+    "full_page_writes": True,
+    "durable": True,
+    "autovacuum": True,
+    "isolation": "read committed",
+    "shared_buffers": 128 * 1024**2,
+    "statement_timeout": 0.0,
+    "max_connections": 100,
+    "connections": 10,
+    "held": None,
+    "slots": None,
+    "prepared": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "named"),
+    [
+        ({"autovacuum": False}, "Autovacuum is off"),
+        ({"isolation": "repeatable read"}, "default_transaction_isolation"),
+        ({"shared_buffers": 16 * 1024**2}, "shared_buffers is only 16 MB"),
+        ({"statement_timeout": 5.0}, "statement_timeout is 5 s"),
+        ({"connections": 95}, "95 of 100 connections"),
+        ({"held": "17 of user ada on database cortex, open for 700 s"}, "A transaction stays open"),
+        ({"slots": "replica_1"}, "replication slot"),
+        ({"prepared": "gid"}, "prepared transaction"),
+    ],
+)
+def test_each_condition_of_a_server_is_named_alone(condition: dict[str, Any], named: str) -> None:
+    [(what, do)] = problems_of({**HEALTHY, **condition})
+
+    assert named in what
+    assert do
+
+
+def test_a_healthy_server_has_no_problems() -> None:
+    assert list(problems_of(HEALTHY)) == []
 
 
 def test_workers_are_listed_while_they_live(cortex: Cortex, folder: Path, run_in: RunIn) -> None:
@@ -237,8 +300,43 @@ def test_an_outdated_schema_cannot_be_used_on_postgres(cortex: Cortex, postgres_
 
     assert result.code == 5
     assert (
-        "Problem 1: The schema is older than this program: 0002 steering, 0003 audit, 0004 groups, 0005 webhooks, "
+        "Problem 4: The schema is older than this program: 0002 steering, 0003 audit, 0004 groups, 0005 webhooks, "
         "0006 costs_and_retention, 0007 durable, 0008 people, 0009 approvals, 0010 access, 0011 schedules, 0012 graphs, "
-        "0013 pages_of_grants, 0014 draining, 0015 submitters missing.\n           → cortex db upgrade\n" in result.out
+        "0013 pages_of_grants, 0014 draining, 0015 submitters, 0016 successors missing.\n           → cortex db upgrade\n"
+        in result.out
     )
     assert cortex("jobs", "list", "--database-url", postgres_url).code == 5
+
+
+READ = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.execute("begin")
+connection.execute("select count(*) from job").get
+print("reading", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux tells who holds locks")
+def test_the_reader_that_keeps_a_long_log_from_shrinking_is_named(
+    cortex: Cortex, tmp_path: Path, run_in: RunIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/long.db"
+
+    async def submit(plane: Plane) -> None:
+        await plane.submit("greet")
+
+    run_in(url, submit)
+    monkeypatch.setattr("cortex_plane.storage.sqlite.database.LONG_LOG_BYTES", 0)
+    command = [sys.executable, "-c", READ, str(tmp_path / "long.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "reading\n"
+        run_in(url, submit)
+        told = cortex("doctor", "--database-url", url).out
+        assert reader.stdin is not None
+        reader.stdin.close()
+
+    assert f"It cannot shrink while it is read by process {reader.pid} (" in told
+    assert "Let that program end its transaction, or end it." in told

@@ -16,8 +16,8 @@ from cortex_plane import (
     Unavailable,
     UnknownAgent,
 )
-from cortex_plane.adapters.cli.errors import exit_code_of, guarded
-from cortex_plane.core.errors import StorageFull, WrongDatabase
+from cortex_plane.cli.errors import exit_code_of, guarded
+from cortex_plane.errors import StorageFull, WrongDatabase
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Plane
-from cortex_plane.groups import Groups
-from cortex_plane.operations.submit_jobs import Submission
+from cortex_plane.groups.service import GroupService
+from cortex_plane.jobs.fields import Submission
 from tests.cli.conftest import Cortex
 
 RunIn = Callable[..., Any]
@@ -29,7 +29,7 @@ def url(database_url: str, run_in: RunIn) -> str:
 def group_id(url: str, run_in: RunIn) -> str:
     async def fill(plane: Plane) -> str:
         members = [Submission("greet", {"name": name}) for name in ("Ada", "Bob")]
-        return str((await Groups(plane).submit(members, mode="sequential", name="greetings", created_by="ada")).id)
+        return str((await GroupService(plane).submit(members, mode="sequential", name="greetings", created_by="ada")).id)
 
     found: str = run_in(url, fill)
     return found

@@ -12,7 +12,7 @@ import pytest
 
 import cortex_plane
 from cortex_plane import __version__
-from cortex_plane.adapters.cli.main import COMMANDS, HERE, main
+from cortex_plane.cli.main import COMMANDS, HERE, main
 from tests.cli.conftest import Cortex
 
 FRONT_PAGE = """\
@@ -32,7 +32,10 @@ Jobs
   jobs show      Show one job: its data, its steps, its runs and its history.
   jobs watch     Follow a job until it ends.
   jobs cancel    Cancel a job that has not ended.
-  jobs retry     Run a finished job again, as a new job.
+  jobs resume    Go on with a job that failed or was cancelled, where it stopped.
+  jobs settle    Say what became of an uncertain tool call, and go on with its job.
+  jobs retry     Run a finished job again from the beginning, as a new job.
+  jobs release   Try a job again that is held because its code did not fit.
   jobs fork      Start a job anew from one of its steps, as a new job.
   jobs replay    Compare an agent's code with what is recorded of a job.
   jobs why       Say why a job is not running.
@@ -55,6 +58,7 @@ Steering
 Care
   tenants        Who owns jobs.
   keys           What programs sign in with.
+  sessions       Conversations that jobs come out of.
   users          People who sign in, decide, and are asked.
   budgets        What agents and tenants may spend.
   retention      How long finished jobs are kept.
@@ -88,7 +92,10 @@ Commands
   show      Show one job: its data, its steps, its runs and its history.
   watch     Follow a job until it ends.
   cancel    Cancel a job that has not ended.
-  retry     Run a finished job again, as a new job.
+  resume    Go on with a job that failed or was cancelled, where it stopped.
+  settle    Say what became of an uncertain tool call, and go on with its job.
+  retry     Run a finished job again from the beginning, as a new job.
+  release   Try a job again that is held because its code did not fit.
   fork      Start a job anew from one of its steps, as a new job.
   replay    Compare an agent's code with what is recorded of a job.
   why       Say why a job is not running.
@@ -102,16 +109,19 @@ Usage: cortex jobs cancel ID [OPTIONS]
 
 Cancel a job that has not ended.
 
-A job that runs is cancelled at once; its worker is told, and interrupts the handler.
+A job that runs is cancelled at once; its worker is told, and interrupts the handler. A job that
+has an open cleanup scope is asked to end, and is cancelled when it has cleaned up.
 
 Try:
     cortex jobs cancel 0199a8c2 --reason "wrong version"
+    cortex jobs cancel 0199a8c2 --kill
 
 Arguments
   ID  The job's id, or the first part of it.
 
 Options
   --reason TEXT                 Why; it is kept in the job's history.
+  --kill                        At once, also if the job would clean up first.
   --database-url, --server URL  Where the plane is: its database, sqlite:///file.db or
                                 postgresql://user@host/database; or a server,
                                 https://plane.example.com, with the key in CORTEX_API_KEY.
@@ -175,7 +185,7 @@ BARE = f"import sys; sys.path.insert(0, {str(Path(cortex_plane.__file__).parents
 ASK = """
 import sys
 before = {*sys.modules}
-from cortex_plane.adapters.cli.main import main
+from cortex_plane.cli.main import main
 main(["--help"])
 print(" ".join({*sys.modules} - before))
 """

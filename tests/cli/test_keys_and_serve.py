@@ -86,7 +86,7 @@ def test_a_server_answers_whom_it_knows_and_stops_in_order(made: Cortex, folder:
     words = [
         sys.executable,
         "-c",
-        "import sys; from cortex_plane.adapters.cli.main import main; sys.exit(main())",
+        "import sys; from cortex_plane.cli.main import main; sys.exit(main())",
         "serve",
         "--port",
         "0",

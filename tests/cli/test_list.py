@@ -89,8 +89,11 @@ def test_json_says_where_the_next_page_begins(cortex: Cortex, url: str) -> None:
         "job_type",
         "queue",
         "status",
+        "label",
+        "status_text",
         "priority",
         "attempt",
+        "tries",
         "wait_reason",
         "error_message",
         "created_at",
@@ -175,3 +178,14 @@ def test_the_planes_own_jobs_are_listed_only_where_they_are_named(cortex: Cortex
     assert listed() == []
     assert listed("--queue", "cortex") == ["cortex.slot"]
     assert listed("--agent", "cortex.slot") == ["cortex.slot"]
+
+
+def test_a_list_looks_at_a_bounded_number_of_jobs_and_says_how_to_go_on(
+    cortex: Cortex, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cortex_plane.jobs.search.LOOKED_THROUGH", 1)
+    monkeypatch.setattr("cortex_plane.jobs.search.BATCH", 2)
+    result = cortex("jobs", "list", "--text", "nowhere", "--database-url", url)
+
+    assert (result.code, result.err) == (0, "")
+    assert result.shown.startswith("None fits among the newest. To look further back:  cortex jobs list --before <id>")

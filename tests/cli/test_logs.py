@@ -10,8 +10,8 @@ import pytest
 import structlog
 
 from cortex_plane import Context, Settings
-from cortex_plane.adapters.cli.logs import adopt_standard_logging, configure_logs
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID
+from cortex_plane.cli.logs import adopt_standard_logging, configure_logs
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID
 from cortex_plane.testing import throwaway_plane
 
 

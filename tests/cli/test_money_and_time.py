@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Plane
-from cortex_plane.adapters.cli import front_page
-from cortex_plane.adapters.cli.main import COMMANDS, GROUPS, Command
+from cortex_plane.cli import front_page
+from cortex_plane.cli.main import COMMANDS, GROUPS, Command
 from tests.cli.conftest import Cortex
 
 RunIn = Callable[..., Any]
@@ -135,9 +135,9 @@ def test_rules_are_added_listed_run_and_removed(cortex: Cortex, url: str) -> Non
     assert (
         listed.shown
         == """\
-ID  KEEP  TENANT  AGENT  STATUS  BY
-<id>  1d12h  all  all  all  cli:ada
-<id>  0s  all  greet  COMPLETED  cli:ada
+ID  KEEP  RECORD  TENANT  AGENT  STATUS  BY
+<id>  1d12h  job  all  all  all  cli:ada
+<id>  0s  job  all  greet  COMPLETED  cli:ada
 """
     )
     assert cortex("retention", "run", "--database-url", url).out == "Deleted 2 jobs.\n"

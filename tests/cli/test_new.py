@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cortex_plane.adapters.cli.new import FILES, NEXT
+from cortex_plane.cli.new import FILES, NEXT
 from tests.cli.conftest import Cortex
 from tests.cli.processes import started
 

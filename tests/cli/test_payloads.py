@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cortex_plane import InvalidInput, NotFound
-from cortex_plane.adapters.cli.payloads import payload_from
+from cortex_plane.cli.output import payload_from
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cortex_plane import Plane, Unavailable
-from cortex_plane.adapters.cli import redrawing
+from cortex_plane.cli import watch as redrawing
 from tests.cli.conftest import Cortex
 from tests.cli.processes import started
 from tests.cli.test_terminal import in_a_terminal

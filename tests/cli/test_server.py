@@ -102,8 +102,8 @@ def test_help_loads_nothing_of_it(cortex: Cortex) -> None:
     import sys
 
     program = (
-        "import sys; from cortex_plane.adapters.cli.main import main; main(['jobs', 'list', '--help']); "
-        "sys.exit(any(name.startswith(('cortex_plane.adapters.remote', 'httpx')) for name in sys.modules))"
+        "import sys; from cortex_plane.cli.main import main; main(['jobs', 'list', '--help']); "
+        "sys.exit(any(name.startswith(('cortex_plane.remote', 'cortex_plane.client', 'httpx')) for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
 

@@ -106,7 +106,7 @@ APPROVALS = [
 
 TEMPLATES = [
     "templates list",
-    "templates save nightly greet name=Ada --queue mail --priority 2 --max-retries 1 --timeout 5m --tag a --json",
+    "templates save nightly greet name=Ada --queue mail --max-retries 1 --run-timeout 5m --deadline 2h --tag a --json",
     "templates save nightly greet name=Bob",
     "templates save nightly nobody",
     "templates list --json",
@@ -279,6 +279,16 @@ def test_what_is_named_by_its_id_is_found_and_removed_through_a_server(twins: Ma
     both.same("users link ada email ada@example.com --json", keep={"channel": "id"})
     both.same("users unlink ada {channel}")
     both.same("users unlink ada {channel}")
+    both.same("users add ci --owner nobody")
+    both.same("users add ci --owner ada --role submitter --json")
+    both.same("users owner ci ada")
+    both.same("users owner ada ada")
+    both.same("~ keys add ci --role submitter --tenant default --user ci")
+    both.same("sessions start ada --channel slack --json", keep={"session": "id"})
+    both.same("sessions list --user ada --json")
+    both.same("sessions show {session}")
+    both.same("sessions end {session}")
+    both.same("sessions show 0197c5b2-6f00-7a31-9c4e-2b7d5f1a8e60")
     both.same("users password ada", stdin="correct horse battery staple\n")
     both.same("~ users password ada", stdin="short\n")
     both.same("users add grace --role viewer --json", stdin="correct horse battery staple\n")
@@ -298,8 +308,7 @@ def test_keys_of_one_tenant_are_made_listed_and_revoked_through_a_server(twins: 
 
 
 REFUSED = {
-    "keys add me --role admin": "Through a server, a key is made for one tenant and for no user: say --tenant NAME",
-    "keys add me --role admin --tenant default --user ada": "Through a server, a key is made for one tenant and for no user",
+    "keys add me --role admin": "Through a server, a key is made for one tenant: say --tenant NAME",
     "approvals list --as bob": 'Through a server you are "ada", by your key: --as can name nobody else.',
     "approvals list --mine --all": "Through a server, what waits for you is listed whole",
     "retention run": "This works on the database itself, not through a server.",

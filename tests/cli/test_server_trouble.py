@@ -13,15 +13,13 @@ from typing import Any
 import pytest
 
 from cortex_plane import Plane
-from cortex_plane.adapters.cli import watching
-from cortex_plane.adapters.cli.errors import exit_code_of
-from cortex_plane.adapters.http.errors import KINDS, BadCursor, problem
-from cortex_plane.adapters.remote.errors import error_of
-from cortex_plane.adapters.remote.server import Server
-from cortex_plane.core.access import NotSignedIn, TooManyTries, WrongPassword
-from cortex_plane.core.errors import CortexError, InvalidInput
-from cortex_plane.core.execution import KeyReused
-from cortex_plane.core.service_calls import TooManyRequests
+from cortex_plane.cli.errors import exit_code_of
+from cortex_plane.errors import CortexError, InvalidInput
+from cortex_plane.grants.model import KeyReused, TooManyRequests
+from cortex_plane.http.problems import KINDS, BadCursor, problem
+from cortex_plane.jobs import cli_watch as watching
+from cortex_plane.people.roles import NotSignedIn, TooManyStreams, TooManyTries, WrongPassword
+from cortex_plane.remote import Server, error_of
 from tests.cli.conftest import Cortex
 from tests.cli.servers import NOWHERE, MakeKey, RunIn, key, server, serving
 
@@ -98,7 +96,7 @@ def test_whatever_else_answers_there_is_told_as_such(
 
 
 # No command raises them: here a door has done so.
-ONLY_AT_DOORS = (BadCursor, NotSignedIn, WrongPassword, TooManyTries, TooManyRequests, KeyReused)
+ONLY_AT_DOORS = (BadCursor, NotSignedIn, WrongPassword, TooManyTries, TooManyStreams, TooManyRequests, KeyReused)
 
 
 @pytest.mark.parametrize("family", [family for family in KINDS if issubclass(family, CortexError)], ids=lambda one: one.__name__)

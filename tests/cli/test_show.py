@@ -57,8 +57,10 @@ Payload
 
 Error
   ValueError: not today
+  Traceback (most recent call last):
     File "<file>", line <n>, in flaky
       raise ValueError("not today")
+  ValueError: not today
 
 Runs
   TRY  STATUS  BEGAN  TOOK  EXIT  ERROR

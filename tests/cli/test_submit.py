@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Job, Plane
-from cortex_plane.core.jobs import WorkerId
-from cortex_plane.core.workers import NewWorker
+from cortex_plane.jobs.model import WorkerId
+from cortex_plane.worker.model import NewWorker
 from tests.cli.conftest import Cortex
 
 RunIn = Callable[..., Any]
@@ -62,7 +62,9 @@ def test_a_worker_that_could_take_it_is_noticed_while_it_lives(cortex: Cortex, u
 
 def test_everything_that_was_asked_for_is_stored(cortex: Cortex, url: str, run_in: RunIn) -> None:
     words = "greet name=Ada --queue mail --priority -5 --run-at 2030-01-05T09:00+01:00 --serial-key ada --tag a --tag b"
-    result = cortex("jobs", "submit", *words.split(), "--max-retries", "7", "--timeout", "5m", "--json", "--database-url", url)
+    result = cortex(
+        "jobs", "submit", *words.split(), "--max-retries", "7", "--run-timeout", "5m", "--json", "--database-url", url
+    )
 
     document = json.loads(result.out)
     assert document["status"] == "PENDING"
@@ -82,6 +84,17 @@ def test_a_delay_counts_from_now(cortex: Cortex, url: str, run_in: RunIn) -> Non
     assert job.run_at - job.created_at == timedelta(minutes=90)
 
 
+@pytest.mark.parametrize(("said", "is_then"), [("2h", None), ("2099-01-05T18:00+01:00", datetime(2099, 1, 5, 17, tzinfo=UTC))])
+def test_a_deadline_is_a_length_from_now_or_a_time(
+    cortex: Cortex, url: str, run_in: RunIn, said: str, is_then: datetime | None
+) -> None:
+    result = cortex("jobs", "submit", "greet", "--deadline", said, "--json", "--database-url", url)
+
+    job = the_job(run_in, url, json.loads(result.out)["id"])
+    assert job.deadline_at == (is_then or job.created_at + timedelta(hours=2))
+    assert "deadline" in cortex("jobs", "show", job.id, "--database-url", url).out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -97,7 +110,12 @@ def test_a_delay_counts_from_now(cortex: Cortex, url: str, run_in: RunIn) -> Non
         (["greet", "--max-retries", "1000"], 2, "max_retries must be a whole number from 0 to 100, not 1000."),
         (["greet", "--delay", "-5"], 2, "delay must be from 0 seconds to 100 years, not -5 s."),
         (["greet", "--delay", "5", "--run-at", "2030-01-05"], 2, "Give run_at or delay, not both."),
-        (["greet", "--timeout", "0"], 2, "timeout must be more than 0 seconds, not 0."),
+        (["greet", "--run-timeout", "0"], 2, "run_timeout must be more than 0 seconds, and at most 100 years, not 0 s."),
+        (
+            ["greet", "--deadline", "soon"],
+            2,
+            "--deadline 'soon' is neither a duration nor a time. Write 90, 5m, 2h or 2026-01-05T09:00+01:00.",
+        ),
         (["greet", "--queue", ""], 2, "queue must be text of 1 to 200 characters, not ''."),
     ],
 )
@@ -128,7 +146,41 @@ def test_an_app_makes_its_agents_known_and_checks_their_arguments(cortex: Cortex
     wrong = cortex("jobs", "submit", "greet", "nam=Ada", "--app", "app.py")
 
     assert wrong.code == 2
-    assert wrong.err == "Error: missing a required argument: 'name'. Agent \"greet\" takes (name).\n"
+    assert wrong.err == 'Error: payload.nam is not an argument of agent "greet". Did you mean "name"? It takes: name.\n'
+
+
+COUNTING = """
+from cortex_plane import Plane
+
+plane = Plane()
+
+
+@plane.agent("count")
+async def count(ctx, n: int, version: str = ""):
+    return n
+"""
+
+
+def test_arguments_are_checked_without_the_app_once_it_is_known(cortex: Cortex, folder: Path) -> None:
+    (folder / "app.py").write_text(COUNTING)
+    assert cortex("jobs", "submit", "count", "n=1", "--app", "app.py").code == 0
+
+    wrong = cortex("jobs", "submit", "count", "n=five")
+    large = cortex("jobs", "submit", "count", '{"n": 18446744073709551616}')
+
+    assert (wrong.code, wrong.err) == (2, "Error: payload.n must be a whole number, not 'five'.\n")
+    assert large.code == 2
+    assert "payload.n is an integer beyond 64 bits" in large.err
+
+
+def test_a_pair_is_text_where_the_agent_takes_text(cortex: Cortex, folder: Path) -> None:
+    (folder / "app.py").write_text(COUNTING)
+
+    submitted = cortex("jobs", "submit", "count", "n=1", "version=1.10", "--json", "--app", "app.py")
+
+    shown = cortex("jobs", "show", json.loads(submitted.out)["id"], "--json").out
+    assert json.loads(shown)["job"]["payload"] == {"n": 1, "version": "1.10"}
+    assert cortex("jobs", "submit", "count", "n=1.5").err == "Error: payload.n must be a whole number, not 1.5.\n"
 
 
 def test_nothing_is_made_when_there_is_no_database_to_ask(cortex: Cortex, folder: Path) -> None:

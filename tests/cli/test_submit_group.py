@@ -33,7 +33,7 @@ def member(**fields: Any) -> dict[str, Any]:
 
 def test_a_file_becomes_a_group_and_the_next_step_is_shown(cortex: Cortex, url: str, folder: Path, run_in: RunIn) -> None:
     file = folder / "group.json"
-    second = member(priority=5, delay="5m", timeout=90, tags=["x"], serial_key="s", max_retries=1, run_at=None)
+    second = member(priority=5, delay="5m", run_timeout=90, deadline="2h", tags=["x"], serial_key="s", max_retries=1, run_at=None)
     file.write_text(json.dumps({"members": [member(), second], "mode": "sequential", "name": "greetings"}))
 
     result = cortex("groups", "submit", "group.json", "--database-url", url)
@@ -50,6 +50,8 @@ def test_a_file_becomes_a_group_and_the_next_step_is_shown(cortex: Cortex, url: 
     assert (job.priority, job.tags, job.serial_key, job.max_retries, job.created_by) == (5, ["x"], "s", 1, "cli:ada")
     assert job.run_at is not None
     assert round((job.run_at - job.created_at).total_seconds()) == 300
+    assert job.deadline_at is not None
+    assert round((job.deadline_at - job.created_at).total_seconds()) == 7200
 
 
 def test_a_group_comes_from_stdin_and_answers_in_json(cortex: Cortex, url: str) -> None:

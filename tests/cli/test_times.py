@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from cortex_plane import InvalidInput
-from cortex_plane.adapters.cli.times import ago, duration, moment, rough, span, stamp
+from cortex_plane.cli.output import duration, moment, stamp
+from cortex_plane.durations import ago, rough, span
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 

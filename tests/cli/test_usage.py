@@ -11,7 +11,7 @@ CASES = {
     "Available commands: jobs, runs, queues, workers, gate, approvals, templates, groups, ...\n"
     "For help: cortex --help",
     "jobs lst": 'Unknown command "lst". Did you mean "list"? '
-    "Available commands: submit, list, show, watch, cancel, retry, fork, replay, ...\n"
+    "Available commands: submit, list, show, watch, cancel, resume, settle, retry, ...\n"
     "For help: cortex jobs --help",
     "--verbose": 'There is no option "--verbose" here. Options come after the command.\nFor help: cortex --help',
     "jobs list --statu failed": "Unknown option: --statu. Did you mean --status?\nFor help: cortex jobs list --help",
@@ -29,7 +29,7 @@ CASES = {
     "jobs submit greet --name=Ada": "Unknown option: --name=Ada.\n"
     "An agent's own arguments are written without dashes: name=Ada\nFor help: cortex jobs submit --help",
     "jobs submit greet --delay 5x": "--delay '5x' is not a duration. Write 90, 90s, 5m, 1h30m or 2d.",
-    "jobs submit greet --timeout soon": "--timeout 'soon' is not a duration. Write 90, 90s, 5m, 1h30m or 2d.",
+    "jobs submit greet --run-timeout soon": "--run-timeout 'soon' is not a duration. Write 90, 90s, 5m, 1h30m or 2d.",
     "jobs submit greet --run-at soon": "--run-at 'soon' is not a time. "
     "Write 2026-01-05T09:00 for UTC, or 2026-01-05T09:00+01:00.",
     "db statsu": 'Unknown command "statsu". Did you mean "status"? Available commands: status, upgrade, repair.\n'

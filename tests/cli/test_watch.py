@@ -80,7 +80,7 @@ def test_changes_are_told_as_they_happen(cortex: Cortex, database_url: str, run_
     worker = threading.Thread(target=lambda: (watching.wait(20), run_in(database_url, _work)))
     worker.start()
 
-    from cortex_plane.adapters.cli.watching import Lines
+    from cortex_plane.jobs.cli_watch import Lines
 
     told = Lines.waiting
 

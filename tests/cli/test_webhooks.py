@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from cortex_plane import Plane
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import JobId, RunId, WorkerId
-from cortex_plane.core.outcomes import Chance, Failed, after_run
-from cortex_plane.core.retry import RetryPolicy
-from cortex_plane.core.workers import NewWorker
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId, RunId, WorkerId
+from cortex_plane.jobs.outcomes import Chance, Failed, after_run
+from cortex_plane.jobs.retry import RetryPolicy
+from cortex_plane.worker.model import NewWorker
 from tests.cli.conftest import Cortex, Result
 
 RunIn = Callable[..., Any]

@@ -102,6 +102,35 @@ def test_only_the_queues_that_were_named_are_worked_on(cortex: Cortex) -> None:
     assert status(cortex, job_id) == "PENDING"
 
 
+INTERNAL_GREETING = """\
+Ready for the plane's own work, up to 3 jobs at a time. Ctrl-C stops in order; twice, at once.
+  database  SQLite, cortex.db
+"""
+
+
+def test_an_internal_worker_needs_no_app_and_does_the_planes_own_work_alone(cortex: Cortex) -> None:
+    assert cortex("worker", "app.py", "--until-idle").code == 0
+    added = cortex("webhooks", "add", "http://127.0.0.1:9/hook", "--allow-private", "--event", "job.completed")
+    assert added.code == 0, added.err
+    done = submit(cortex, "greet")
+    assert cortex("worker", "app.py", "--queue", "mail", "--until-idle").code == 0
+    left = submit(cortex, "greet")
+
+    result = cortex("worker", "--internal", "--until-idle", "--concurrency", "3")
+
+    assert result.code == 0, result.err
+    assert result.err.startswith(INTERNAL_GREETING)
+    assert (status(cortex, done), status(cortex, left)) == ("COMPLETED", "PENDING")
+
+
+def test_an_internal_worker_takes_no_queues(cortex: Cortex, folder: Path) -> None:
+    result = cortex("worker", "--internal", "--queue", "mail")
+
+    message = "--internal works on no queue of yours. Leave out --queue, or leave out --internal."
+    assert (result.code, result.err) == (2, f"Error: {message}\n")
+    assert not (folder / "cortex.db").exists()
+
+
 def test_a_worker_uses_the_database_that_was_named(cortex: Cortex, postgres_url: str) -> None:
     result = cortex("worker", "app.py", "--until-idle", "--database-url", postgres_url.replace("postgres@", "postgres:geheim@"))
 
@@ -140,7 +169,7 @@ def test_one_signal_lets_running_jobs_finish(cortex: Cortex, folder: Path, numbe
 
     assert code == 0, log
     assert "Stopping. Jobs that run may take up to 30 s more. Once more ends it at once.\n" in log
-    assert log.endswith("Stopped in order.\n")
+    assert log.endswith("Stopped in order.\n"), log
     assert status(cortex, job_id) == "COMPLETED"
 
 
@@ -201,6 +230,68 @@ def test_a_handler_that_does_not_stop_ends_with_the_process(cortex: Cortex, fold
     assert status(cortex, job_id) == "RETRY"
 
 
+THREADS = """
+import atexit
+from concurrent.futures import ThreadPoolExecutor
+
+pool = ThreadPoolExecutor(1)
+
+
+@plane.agent("to_thread")
+async def to_thread(ctx):
+    say("to_thread begins")
+    await asyncio.to_thread(time.sleep, 60)
+
+
+@plane.agent("pool")
+async def pooled(ctx):
+    say("pool begins")
+    await asyncio.get_running_loop().run_in_executor(pool, time.sleep, 60)
+
+
+@plane.agent("thread")
+async def thread(ctx):
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    say("thread begins")
+    await asyncio.sleep(60)
+
+
+@plane.agent("idle")
+async def idle(ctx):
+    atexit.register(say, "the program says goodbye")
+    await asyncio.get_running_loop().run_in_executor(pool, say, "idle begins")
+    await asyncio.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("agent", ["to_thread", "pool", "thread"])
+def test_threads_that_a_handler_has_made_itself_do_not_hold_up_the_end(cortex: Cortex, folder: Path, agent: str) -> None:
+    (folder / "app.py").write_text(APP + THREADS)
+    job_id = submit(cortex, agent)
+
+    with started("worker", "app.py", folder=folder, CORTEX_GRACE_SECONDS="0") as worker:
+        worker.wait_for(f"{agent} begins")
+        worker.signal(signal.SIGTERM)
+        code, log = worker.ended()
+
+    assert code == 0, log
+    assert "this process ends now" in log
+    assert status(cortex, job_id) == "RETRY"
+
+
+def test_a_pool_without_work_is_no_reason_to_end_at_once(cortex: Cortex, folder: Path) -> None:
+    (folder / "app.py").write_text(APP + THREADS)
+    submit(cortex, "idle")
+
+    with started("worker", "app.py", folder=folder, CORTEX_GRACE_SECONDS="0") as worker:
+        worker.wait_for("idle begins")
+        worker.signal(signal.SIGTERM)
+        code, log = worker.ended()
+
+    assert code == 0, log
+    assert log.endswith("Stopped in order.\nthe program says goodbye\n")
+
+
 BROKEN = """
 import threading, time
 from cortex_plane import Plane, Unavailable
@@ -256,7 +347,7 @@ def _let_the_echo_pass() -> None:
     """The echo of a signal is told from a second one by time alone."""
     import time
 
-    from cortex_plane.adapters.cli.stopping import ECHO_SECONDS
+    from cortex_plane.cli.stopping import ECHO_SECONDS
 
     time.sleep(ECHO_SECONDS * 1.5)
 
@@ -275,4 +366,4 @@ def test_a_worker_tells_how_it_goes_while_it_works_and_stops_in_order_all_the_sa
     assert 'cortex_loop_last_good_seconds{loop="timers"}' in figures.text
     assert ready.json()["ready"] is True
     assert code == 0, log
-    assert log.endswith("Stopped in order.\n")
+    assert log.endswith("Stopped in order.\n"), log

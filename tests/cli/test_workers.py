@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Plane
-from cortex_plane.core.jobs import WorkerId
-from cortex_plane.core.workers import NewWorker
+from cortex_plane.jobs.model import WorkerId
+from cortex_plane.worker.model import NewWorker
 from tests.cli.conftest import Cortex
 from tests.cli.processes import started
 

@@ -21,7 +21,7 @@ from tests.cli.servers import serving
 
 # Who asks is whom the key belongs to; on a database, the login.
 ACTORS = re.compile(r'cli:ada|user:ada|key:[\w-]+|"(?:cli|api)"')
-OWNERS = re.compile(r'"(owner_id|user_account_id)": (?:null|"<id>")')
+OWNERS = re.compile(r'"(owner_id|user_account_id|user_id)": (?:null|"<id>")')
 KEYS = re.compile(r"ctx_[\w-]{8}|vk_[0-9a-f]{32}")
 TRACES = re.compile(r'(?<="trace_id": ")[0-9a-f]{32}')
 TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
@@ -99,6 +99,8 @@ def twins(
     def make(fill: Fill) -> Twins:
         async def keyed(plane: Plane) -> str:
             await plane.people.add("ada")
+            for role in ("admin", "approver"):
+                await plane.access.give_role("ada", role)
             return (await plane.access.add_key("test", ["admin", "approver"], user="ada")).secret
 
         other_url = f"sqlite:///{shutil.copyfile(sqlite_template, tmp_path / 'twin.db')}"

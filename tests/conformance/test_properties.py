@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from conformance.agent import STEPS, expected
-from conformance.order import Life, Trial
+from conformance.agent import CALLS, EFFECTS, REFUSED, STEPS, expected
+from conformance.order import LOCKED, Life, Trial
+from conformance.places import Files
 from conformance.properties import ANSWERS, Verdict, judge
 
 RESULTS = [f"{step} 0001" if step == "draw" else expected(step) for step in STEPS]
@@ -104,7 +112,7 @@ def test_an_effect_in_doubt_may_be_found_to_have_happened_instead_of_running_aga
     trial.at, trial.recorded, trial.first = "after effect pay", RECORD[:2], Life("killed", list(STEPS[:3]))
 
     assert broken(trial) == set()
-    assert verdicts(trial)["effects in doubt are not repeated"].kills == 1
+    assert verdicts(trial)["effects in doubt are not repeated"].trials == 1
 
 
 def test_an_effect_in_doubt_that_happens_again_is_seen() -> None:
@@ -121,7 +129,8 @@ def test_what_the_documentation_does_not_promise_is_not_offered() -> None:
     name = "an altered record is noticed"
 
     assert verdicts(trial)[name].outcome == "broken, 1 of 1"
-    assert judge([trial], {name: "no checksums"})[-1].outcome == "not offered"
+    judged = {verdict.name: verdict for verdict in judge([trial], {name: "no checksums"})}
+    assert judged[name].outcome == "not offered"
 
 
 def test_what_no_kill_reached_is_not_called_held() -> None:
@@ -137,5 +146,83 @@ def test_an_answer_that_is_lost_or_used_twice_breaks_consume_once(answers: list[
     assert broken(trial) == {"consume-once"}
 
 
+def test_an_effect_that_a_thawed_process_repeats_is_seen() -> None:
+    name = "effects under freeze happen once"
+    trial = Trial("frozen", 3, at="after commit", first=Life("frozen"), again=Life("done"), effects=["pay", "mail", "book"])
+
+    assert verdicts(trial)[name].outcome == "held, 1 of 1"
+    assert verdicts(replace(trial, effects=["pay", "mail", "book", "pay"]))[name].outcome == "broken, 1 of 1"
+    assert verdicts(replace(trial, at="before commit"))[name].outcome == "not reached"
+
+
+def test_two_keys_for_one_payment_are_seen() -> None:
+    name = "keys are stable over repetitions"
+    trial = Trial("payment", 3, first=Life("killed"), again=Life("done"), keys=["k1", "k1", "k1"])
+
+    assert verdicts(trial)[name].outcome == "held, 1 of 1"
+    assert verdicts(replace(trial, keys=["k1", "k2"]))[name].outcome == "broken, 1 of 1"
+    assert verdicts(replace(trial, keys=["k1"]))[name].outcome == "not reached"
+
+
+def test_a_resumed_job_that_repeats_a_recorded_step_is_seen() -> None:
+    name = "a failed job resumes where it failed"
+    trial = Trial("failed", 0, first=Life("failed", list(STEPS[:6])), again=Life("done", list(STEPS[5:]), RESULTS))
+
+    assert verdicts(trial)[name].outcome == "held, 1 of 1"
+    assert verdicts(replace(trial, again=Life("done", list(STEPS), RESULTS)))[name].outcome == "broken, 1 of 1"
+    assert verdicts(replace(trial, again=Life("failed")))[name].outcome == "broken, 1 of 1"
+
+
+def test_parallel_calls_that_are_repeated_without_need_are_seen() -> None:
+    name = "parallel work keeps what succeeded"
+    trial = Trial("parallel", 0, calls=[*CALLS, *REFUSED])
+
+    assert verdicts(trial)[name].outcome == "held, 1 of 1"
+    assert verdicts(replace(trial, calls=[*CALLS, *CALLS]))[name].outcome == "broken, 1 of 1"
+
+
 def test_a_trial_survives_the_way_between_the_processes() -> None:
     assert Trial.read(killed_in_step_four().text()) == killed_in_step_four()
+
+
+def test_a_freeze_that_kept_the_file_locked_is_counted_apart() -> None:
+    locked = Trial("frozen", 3, at=LOCKED, first=Life("frozen"), effects=["pay"])
+    proper = Trial("frozen", 4, at="after commit", first=Life("frozen"), again=Life("done"), effects=list(EFFECTS))
+
+    (verdict,) = [verdict for verdict in judge([locked, proper]) if verdict.name == "effects under freeze happen once"]
+
+    assert (verdict.trials, verdict.locked, verdict.broken) == (1, 1, [])
+
+
+@pytest.mark.parametrize("journal_mode", ["wal", "delete"])
+def test_the_lock_of_a_file_is_traced_to_the_process_that_was_stopped_in_a_transaction(tmp_path: Path, journal_mode: str) -> None:
+    places = Files(tmp_path)
+    store = places.new("store")
+    program = STOPS_IN_A_TRANSACTION.format(file=store.removeprefix("sqlite:///"), mode=journal_mode)
+    process = subprocess.Popen([sys.executable, "-c", program])
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    stopped = places.lock_holder(store)
+    with pytest.raises(sqlite3.OperationalError, match="locked"), closing(_connected(store)) as other:
+        other.execute("begin immediate")
+
+    process.send_signal(signal.SIGCONT)
+    process.wait(30)
+
+    assert (stopped, places.lock_holder(store)) == (process.pid, None)
+    with closing(_connected(store)) as other:
+        other.execute("begin immediate")
+
+
+STOPS_IN_A_TRANSACTION = """
+import os, signal, sqlite3
+connection = sqlite3.connect({file!r}, isolation_level=None)
+connection.execute("pragma journal_mode = {mode}")
+connection.execute("create table t (x)")
+connection.execute("begin immediate")
+os.kill(os.getpid(), signal.SIGSTOP)
+connection.execute("commit")
+"""
+
+
+def _connected(store: str) -> sqlite3.Connection:
+    return sqlite3.connect(store.removeprefix("sqlite:///"), timeout=0, isolation_level=None)

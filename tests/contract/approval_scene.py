@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.approval_rules import new_approval
-from cortex_plane.core.approval_tokens import ApprovalToken, mint
-from cortex_plane.core.approvals import NOTIFY_AGENT, ApprovalId, ApprovalRequest, Approvers, NewApproval, Verdict
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.decisions import Answer
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, INTERNAL_QUEUE, Claimed, JobId, TenantId
-from cortex_plane.core.outcomes import Transition
-from cortex_plane.core.people import User, UserGroup, UserGroupId, UserId
-from cortex_plane.core.states import JobStatus
-from cortex_plane.ports.json_text import loads
+from cortex_plane.approvals.decisions import Answer, ApprovalToken, mint
+from cortex_plane.approvals.model import NOTIFY_AGENT, ApprovalId, ApprovalRequest, Approvers, NewApproval, Verdict
+from cortex_plane.approvals.rules import new_approval
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, INTERNAL_QUEUE, Claimed, JobId, TenantId
+from cortex_plane.jobs.outcomes import Transition
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.json import loads
+from cortex_plane.json_schema import check_schema
+from cortex_plane.people.model import ChannelId, LinkedChannel, User, UserGroup, UserGroupId, UserId
 from tests.contract.support import Raw, Scene
 
 # The raw client of SQLite takes the schema's name out of what it is given.
@@ -55,6 +55,7 @@ class Desk:
             tenant_id=claimed.tenant_id,
             gate_key="approval",
             token_hash=token().hash,
+            check_schema=check_schema,
             **values,
         )
 
@@ -73,7 +74,16 @@ class Desk:
     async def decide(self, request: NewApproval, user: User, decision: Verdict = "approved", **fields: Any) -> Answer:
         return await self.approvals.decide(request.id, user.id, decision, **{"door": "test", **fields})
 
-    async def send_token(self, request: NewApproval, user: User, channel_user_id: str = "42") -> ApprovalToken:
+    async def link(self, user: User, channel_type: str, channel_user_id: str) -> LinkedChannel:
+        channel = LinkedChannel(ChannelId(new_id()), user.id, channel_type, channel_user_id)
+        assert await self.store.people.link_channel(channel, AuditEntry("CHANNEL_LINKED", "user", user.id))
+        return channel
+
+    async def send_token(self, request: NewApproval, user: User, channel_user_id: str | None = None) -> ApprovalToken:
+        """To an address of this person, which is linked if it is not yet."""
+        channel_user_id = channel_user_id or f"chat of {user.name}"
+        if all(one.channel_user_id != channel_user_id for one in await self.store.people.channels(user.id)):
+            await self.link(user, "telegram", channel_user_id)
         made = token()
         assert await self.approvals.put_token(request.id, user.id, "telegram", channel_user_id, made.hash)
         return made

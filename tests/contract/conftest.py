@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cortex_plane.ports.store import Store
+from cortex_plane.stores import Store
 from cortex_plane.testing import ManualClock
 from tests.contract.approval_scene import Desk
 from tests.contract.sessions import Four, sessions

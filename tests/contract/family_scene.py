@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cortex_plane.core.jobs import INTERNAL_QUEUE, Claimed, JobId
-from cortex_plane.core.outcomes import Transition
-from cortex_plane.core.states import JobStatus, WaitReason
+from cortex_plane.jobs.model import INTERNAL_QUEUE, Claimed, JobId
+from cortex_plane.jobs.outcomes import Transition
+from cortex_plane.jobs.states import JobStatus, WaitReason
 from tests.contract.support import Scene
 
 CHILDREN_AGENT = "cortex.children"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.groups import GROUP_AGENT, Group, GroupId, NewGroup
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, INTERNAL_QUEUE, Claimed, JobId, WorkerId
-from cortex_plane.core.outcomes import Done, Outcome
-from cortex_plane.core.retry import Backoff, RetryPolicy
-from cortex_plane.core.states import JobStatus
+from cortex_plane.groups.model import GROUP_AGENT, Group, GroupId, NewGroup
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, INTERNAL_QUEUE, Claimed, JobId, WorkerId
+from cortex_plane.jobs.outcomes import Done, Outcome
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.jobs.states import JobStatus
 from tests.contract.support import FATAL, Scene, run_ids
 
 CHAIN = RetryPolicy("chain", 1, Backoff(base_seconds=10, jitter=False))

@@ -16,7 +16,7 @@ class Killer:
     def __init__(self, database: Any) -> None:
         self._left = 0
         self.struck = self.watching = False
-        for name in ("read", "write", "write_small", "write_once"):
+        for name in ("read", "write", "write_small", "write_batch", "write_once"):
             setattr(database, name, self._watched(getattr(database, name)))
         transact = database.transact
         database.transact = self._watched(lambda begin, connection=None: transact(self._script(begin), connection))

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.execution import RunState, Started
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.schedules import SLOT_AGENT, Schedule, Slot
-from cortex_plane.core.states import JobStatus
-from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.execution.service import LocalExecution
-from cortex_plane.ports.execution import ExecutionService
-from cortex_plane.runtime.context import Context
-from cortex_plane.runtime.durable.suspending import SleepUntil
-from cortex_plane.runtime.slots import SlotRunner
+from cortex_plane.agents.directory import Directory
+from cortex_plane.durable.context import Context
+from cortex_plane.durable.suspension import SleepUntil
+from cortex_plane.grants.execution import LocalExecution
+from cortex_plane.grants.execution_service import ExecutionService
+from cortex_plane.grants.model import RunState, Started
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.schedules.model import SLOT_AGENT, Schedule, Slot
+from cortex_plane.schedules.runner import SlotRunner
 from cortex_plane.testing import TestPlane
 
 A_LOOK_LATER = 3.0
@@ -75,6 +75,7 @@ class NotedExecution:
 
     calls: list[tuple[str, ...]] = field(default_factory=list)
     refuses: Exception | None = None
+    refuses_stop: Exception | None = None
     state: str = "success"
     meanwhile: Callable[[], Awaitable[None]] | None = None
     """What happens while a run is being started."""
@@ -87,6 +88,9 @@ class NotedExecution:
         input: Mapping[str, Any],  # noqa: A002 - the word of the API
         service_name: str,
         traceparent: str | None = None,
+        *,
+        schedule_id: str | None = None,
+        requested_by: Sequence[str] = (),
     ) -> Started:
         self.calls.append(("start", graph_id, idempotency_key, grant_id))
         if self.meanwhile is not None:
@@ -101,6 +105,8 @@ class NotedExecution:
 
     async def stop(self, run_id: str, reason: str) -> None:
         self.calls.append(("stop", run_id))
+        if self.refuses_stop is not None:
+            raise self.refuses_stop
 
 
 async def runner(plane: TestPlane, execution: ExecutionService | None = None) -> SlotRunner:
@@ -134,3 +140,16 @@ def slow(plane: TestPlane) -> tuple[list[str], asyncio.Event]:
         told.append("ended")
 
     return told, free
+
+
+def slow_to_fail(plane: TestPlane) -> asyncio.Event:
+    """An agent that waits durably until the test lets it go, and then fails for good."""
+    free = asyncio.Event()
+
+    @plane.agent("failing", max_retries=0)
+    async def work(ctx: Context) -> None:
+        while not free.is_set():
+            await ctx.sleep(60)
+        raise ValueError("no")
+
+    return free

@@ -9,17 +9,17 @@ from typing import Any, cast
 
 import asyncpg
 
-from cortex_plane.adapters.storage.approvals import SqlApprovals
-from cortex_plane.adapters.storage.checkpoints import SqlCheckpoints
-from cortex_plane.adapters.storage.database import Row
-from cortex_plane.adapters.storage.jobs import SqlJobs
-from cortex_plane.adapters.storage.queue import SqlQueue
-from cortex_plane.adapters.storage.scripts import Begin, Result
-from cortex_plane.adapters.storage.statements import statement
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.checkpoints import Checkpoint
-from cortex_plane.core.jobs import Claimed, JobId, NewJob, RunId, WorkerId
-from cortex_plane.core.outcomes import Transition
+from cortex_plane.approvals.store import ApprovalStore
+from cortex_plane.durable.schema import Checkpoint
+from cortex_plane.durable.store import CheckpointStore
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed, JobId, NewJob, RunId, WorkerId
+from cortex_plane.jobs.outcomes import Transition
+from cortex_plane.jobs.queue_store import SqlQueue
+from cortex_plane.jobs.store import JobStore
+from cortex_plane.storage.database import Row
+from cortex_plane.storage.statements import statement
+from cortex_plane.storage.transactions import Begin, Result
 from tests.contract.support import Scene, run_ids
 
 LOOK_AGAIN_SECONDS = 0.002
@@ -30,18 +30,19 @@ class Session:
 
     def __init__(self, connection: asyncpg.Connection[asyncpg.Record], url: str) -> None:
         self.connection, self.url = connection, url
-        self.jobs = SqlJobs(self)  # type: ignore[arg-type]
+        self.jobs = JobStore(self)  # type: ignore[arg-type]
         self.queue = SqlQueue(self)  # type: ignore[arg-type]
-        self.checkpoints = SqlCheckpoints(self)  # type: ignore[arg-type]
-        self.approvals = SqlApprovals(self, new_id)  # type: ignore[arg-type]
+        self.checkpoints = CheckpointStore(self)  # type: ignore[arg-type]
+        self.approvals = ApprovalStore(self, new_id)  # type: ignore[arg-type]
 
     async def read(self, name: str, /, **values: Any) -> list[asyncpg.Record]:
         wanted = statement(name, "postgres")
         return await self.connection.fetch(wanted.sql, *[values[parameter] for parameter in wanted.parameters])
 
-    write = write_small = write_once = read
+    write = write_small = write_batch = write_once = read
+    bounds_waits = True
 
-    async def transact(self, begin: Begin[Result], connection: Any = None) -> Result:
+    async def transact(self, begin: Begin[Result], connection: Any = None, *, divisible: bool = False) -> Result:
         """Within the transaction that the test has begun, or in one of its own."""
         if self.connection.is_in_transaction():
             return await self._script(begin)
@@ -80,10 +81,12 @@ class Session:
         return await self.checkpoints.save(checkpoints)
 
     async def submit(self, *jobs: NewJob) -> None:
-        await self.jobs.submit(jobs)
+        """In a transaction that the test has begun, as in a caller's own."""
+        submit = self.jobs._submit if self.connection.is_in_transaction() else self.jobs.submit
+        await submit(jobs, None)
 
     async def cancel(self, job_id: JobId) -> bool:
-        return await self.jobs.cancel(job_id, None, None)
+        return await self.jobs.cancel(job_id, None, None) is not None
 
     async def beat(self, worker_id: WorkerId) -> bool:
         return bool(await self.write("workers/beat", id=worker_id))

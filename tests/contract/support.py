@@ -10,18 +10,22 @@ from typing import Any, Protocol
 import apsw
 import asyncpg
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.agents import AgentConfig, AgentRecord
-from cortex_plane.core.checkpoints import Checkpoint
-from cortex_plane.core.instants import as_datetime
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, AgentId, Claimed, Job, JobId, NewJob, RunId, TenantId, WorkerId
-from cortex_plane.core.outcomes import Chance, Done, Failed, Interrupted, Outcome, Transition, after_run
-from cortex_plane.core.retry import Backoff, RetryPolicy
-from cortex_plane.core.states import JobStatus
-from cortex_plane.core.workers import NewWorker
-from cortex_plane.operations.rescue_runs import rescue_runs
-from cortex_plane.ports.store import Store
+from cortex_plane.agents.model import AgentConfig, AgentRecord
+from cortex_plane.approvals.decisions import mint
+from cortex_plane.approvals.model import ApprovalId
+from cortex_plane.approvals.rules import new_approval
+from cortex_plane.clock import as_datetime
+from cortex_plane.durable.schema import Checkpoint
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, AgentId, Claimed, Job, JobId, NewJob, RunId, TenantId, WorkerId
+from cortex_plane.jobs.outcomes import Chance, Done, Failed, Interrupted, Outcome, Transition, after_run
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.json_schema import check_schema
+from cortex_plane.stores import Store
 from cortex_plane.testing import ManualClock
+from cortex_plane.worker.model import NewWorker
+from cortex_plane.worker.rescue import rescue_runs
 
 NO_JITTER = RetryPolicy(backoff=Backoff(jitter=False))
 BOOM = Failed({"type": "ValueError", "message": "boom"})
@@ -172,9 +176,25 @@ class Scene:
             case JobStatus.CANCELLED:
                 await self.store.jobs.cancel(claimed.job_id, None, None)
             case JobStatus.WAITING_FOR_APPROVAL:
-                await raw(f"update cortex.job set {into(status, raw)} where id = '{claimed.job_id}'")
+                await self.ask(claimed)
         assert await self.status(claimed.job_id) is status
         return claimed.job_id
+
+    async def ask(self, claimed: Claimed) -> None:
+        """Its job waits for anybody who may approve."""
+        request = new_approval(
+            request_id=ApprovalId(new_id()),
+            job_id=claimed.job_id,
+            run_id=claimed.run_id,
+            agent_id=await self.agent(claimed.job_type),
+            tenant_id=claimed.tenant_id,
+            gate_key="approval",
+            token_hash=mint(bytes.fromhex(new_id().replace("-", "") * 2)).hash,
+            summary="Deploy",
+            check_schema=check_schema,
+        )
+        waiting = Transition(claimed.job_id, claimed.run_id, JobStatus.WAITING_FOR_APPROVAL, "ask")
+        assert await self.store.approvals.open(waiting, request, "test")
 
 
 def into(status: JobStatus, raw: Raw) -> str:
@@ -183,7 +203,6 @@ def into(status: JobStatus, raw: Raw) -> str:
         "status": f"'{status}'",
         "run_id": "null",
         "worker_id": "null",
-        "claimed_together": "null",
         "next_retry_at": "null",
         "wait_reason": "null",
         "approval_token": "null",

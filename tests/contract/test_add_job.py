@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.controls import Scope
-from cortex_plane.core.errors import BudgetExhausted
-from cortex_plane.core.instants import instant
-from cortex_plane.core.jobs import JobId, KeyMode, TenantId
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.states import JobStatus
-from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.set_budget import set_budget
-from cortex_plane.operations.submit_jobs import Submission, submit_jobs
+from cortex_plane.agents.directory import Directory
+from cortex_plane.clock import instant
+from cortex_plane.costs.service import set_budget
+from cortex_plane.errors import BudgetExhausted
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.fields import Submission
+from cortex_plane.jobs.model import JobId, KeyMode, TenantId
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.jobs.submission import submit_jobs
+from cortex_plane.queues.model import Scope
 from tests.contract.sessions import Four
 from tests.contract.support import Raw, Refused, Scene, ended
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.approvals import ApprovalId, Approvers, Notification
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.jobs import INTERNAL_QUEUE
-from cortex_plane.core.people import Session, SessionId, User
-from cortex_plane.core.states import JobStatus
+from cortex_plane.approvals.model import ApprovalId, Approvers, Notification
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import INTERNAL_QUEUE
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.people.model import Session, SessionId, User
 from tests.contract.approval_scene import NOTIFIER, Desk, token
 from tests.contract.support import Raw, Scene
 
@@ -46,7 +46,8 @@ async def test_everybody_who_is_named_is_asked_once(desk: Desk, people: tuple[Us
 
 async def test_where_nobody_is_named_the_approvers_of_the_tenant_are_asked(scene: Scene, desk: Desk) -> None:
     there = await scene.tenant("there")
-    everywhere = await desk.user("boss", "admin")
+    await desk.user("admin", "admin")
+    everywhere = await desk.user("boss", "approver")
     both = await desk.user("both", "approver", "admin", tenant_id=there)
     await desk.user("viewer", "viewer", tenant_id=there)
     await desk.user("here", "approver", tenant_id=(await desk.asked()).tenant_id)
@@ -257,12 +258,14 @@ async def test_a_token_names_its_request_and_its_addressee(desk: Desk, people: t
     assert await desk.approvals.by_token(request.token_hash) is None  # It is never sent, so nobody can have it.
 
 
-async def test_a_resend_replaces_the_token_of_that_address_alone(desk: Desk, people: tuple[User, User, User]) -> None:
+async def test_a_delivered_resend_replaces_the_tokens_of_that_address_alone(desk: Desk, people: tuple[User, User, User]) -> None:
     ann, *_ = people
     request = await desk.asked(ann)
     old, other = await desk.send_token(request, ann, "1"), await desk.send_token(request, ann, "2")
-
     new = await desk.send_token(request, ann, "1")
+    assert await desk.approvals.by_token(old.hash) == (request.id, ann.id)  # It has not been delivered yet.
+
+    await desk.approvals.record_notification(request.id, Notification(ann.id, "telegram", "1", "7"), new.hash)
 
     assert await desk.approvals.by_token(old.hash) is None
     assert await desk.approvals.by_token(other.hash) == await desk.approvals.by_token(new.hash) == (request.id, ann.id)
@@ -272,6 +275,7 @@ async def test_no_token_is_made_for_a_request_that_is_closed(desk: Desk, people:
     ann, *_ = people
     request = await desk.asked(ann)
     before = await desk.send_token(request, ann)
+    await desk.link(ann, "slack", "U1")
     await desk.decide(request, ann)
 
     assert not await desk.approvals.put_token(request.id, ann.id, "slack", "U1", token().hash)

@@ -8,11 +8,11 @@ import random
 
 import pytest
 
-from cortex_plane.core.approvals import NewApproval, Verdict
-from cortex_plane.core.decisions import AlreadyDecided, Answer, Decided, Expired, Recorded, Withdrawn
-from cortex_plane.core.jobs import Claimed
-from cortex_plane.core.people import User
-from cortex_plane.core.states import JobStatus, RunStatus
+from cortex_plane.approvals.decisions import AlreadyDecided, Answer, Decided, Expired, Recorded, Withdrawn
+from cortex_plane.approvals.model import NewApproval, Verdict
+from cortex_plane.jobs.model import Claimed
+from cortex_plane.jobs.states import JobStatus, RunStatus
+from cortex_plane.people.model import User
 from tests.contract.approval_scene import Desk
 from tests.contract.support import Scene
 

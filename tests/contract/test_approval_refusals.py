@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.decisions import Decided, Withdrawn
-from cortex_plane.core.people import User
-from cortex_plane.core.states import JobStatus
+from cortex_plane.approvals.decisions import Decided, Withdrawn
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.people.model import User
 from tests.contract.approval_scene import Desk, token
 from tests.contract.support import Raw, Refused, Scene, into
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.approvals import Approvers
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.decisions import Answer, Decided, NotAllowed, Recorded
-from cortex_plane.core.people import Session, SessionId, User
+from cortex_plane.approvals.decisions import Answer, Decided, NotAllowed, Recorded
+from cortex_plane.approvals.model import Approvers
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.ids import new_id
+from cortex_plane.people.model import Session, SessionId, User
 from tests.contract.approval_scene import Desk
 from tests.contract.support import Raw, Scene
 
@@ -51,7 +51,14 @@ async def test_a_group_decides_by_its_members_as_they_are_now(desk: Desk) -> Non
 
 @pytest.mark.parametrize(
     ("roles", "may"),
-    [((), False), (("viewer",), False), (("submitter", "operator"), False), (("approver",), True), (("admin",), True)],
+    [
+        ((), False),
+        (("viewer",), False),
+        (("submitter", "operator"), False),
+        (("approver",), True),
+        (("admin",), False),
+        (("admin", "approver"), True),
+    ],
 )
 async def test_where_nobody_is_named_the_role_decides(desk: Desk, roles: tuple[str, ...], may: bool) -> None:
     user = await desk.user("ann", *roles)

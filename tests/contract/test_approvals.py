@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.approvals import ApprovalId, Approvers
-from cortex_plane.core.decisions import AlreadyDecided, Decided, Expired, NotAllowed, Recorded, Unknown, Withdrawn
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.people import User, UserId
-from cortex_plane.core.states import JobStatus, RunStatus
-from tests.contract.approval_scene import DETAILS, Desk, waits
-from tests.contract.support import Raw, Scene, snapshot
+from cortex_plane.approvals import expiry as chase_approvals
+from cortex_plane.approvals.deadlines import Deadlines
+from cortex_plane.approvals.decisions import AlreadyDecided, Decided, Expired, NotAllowed, Recorded, Unknown, Withdrawn
+from cortex_plane.approvals.model import ApprovalId, Approvers, NewApproval
+from cortex_plane.errors import InvalidInput
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.states import JobStatus, RunStatus
+from cortex_plane.people.model import User, UserId
+from tests.contract.approval_scene import DETAILS, Desk, changed, token, waits
+from tests.contract.support import Raw, RawSqlite, Scene, snapshot
 
 pytestmark = pytest.mark.anyio
 
@@ -96,14 +98,13 @@ async def test_what_was_added_to_a_checkpoint_stays_unless_the_request_brings_an
         claimed = await scene.running()
         first = snapshot(claimed, '{"step": 1}')
         await scene.store.checkpoints.save([first])
-        await scene.store.checkpoints.save([snapshot(claimed, '{"step": 2}', first, added='{"plus": 2}')])
+        await scene.store.checkpoints.save([snapshot(claimed, '{"step": 2}', first)])
         request = await desk.request(claimed, approvers=Approvers((ann.id,)))
 
         assert await desk.approvals.open(waits(request, **brings), request, "worker:test")
         saved = await scene.store.checkpoints.load(claimed.job_id)
         assert saved is not None
-        found = json.loads(saved.document), None if saved.added is None else json.loads(saved.added)
-        assert found == (({"step": 3}, None) if brings else ({"step": 1}, {"plus": 2}))
+        assert json.loads(saved.document) == {"step": 3 if brings else 2}
 
 
 async def test_a_job_may_ask_more_than_once(scene: Scene, desk: Desk, ann: User) -> None:
@@ -113,7 +114,7 @@ async def test_a_job_may_ask_more_than_once(scene: Scene, desk: Desk, ann: User)
     second = await desk.request(again, approvers=Approvers((ann.id,)))
 
     assert await desk.open(second)
-    assert isinstance(await desk.decide(first, ann), AlreadyDecided)
+    assert isinstance(await desk.decide(first, ann, "denied"), AlreadyDecided)
     assert isinstance(await desk.decide(second, ann), Decided)
     assert [request.id for request in await desk.approvals.list(job_id=first.job_id, open_only=False)] == [second.id, first.id]
 
@@ -183,6 +184,17 @@ async def test_a_second_decision_is_told_who_was_first(desk: Desk, ann: User) ->
     assert isinstance(first, Decided)
     assert second == AlreadyDecided("approved", "Ann Example", first.at)
     assert (await desk.stored(request)).decision == "approved"
+    assert await desk.audited(request) == ["APPROVAL_REQUESTED", "APPROVAL_APPROVED"]
+
+
+async def test_a_decision_that_is_repeated_after_a_lost_answer_has_the_same_answer(desk: Desk, ann: User) -> None:
+    ben = await desk.user("ben")
+    request = await desk.asked(ann, ben)
+    first = await desk.decide(request, ann, reason="looks good")
+
+    assert await desk.decide(request, ann, reason="looks good") == first
+    assert isinstance(await desk.decide(request, ann, reason="another reason"), AlreadyDecided)
+    assert isinstance(await desk.decide(request, ben, reason="looks good"), AlreadyDecided)
     assert await desk.audited(request) == ["APPROVAL_REQUESTED", "APPROVAL_APPROVED"]
 
 
@@ -347,6 +359,104 @@ async def test_everything_goes_with_the_job(scene: Scene, desk: Desk, raw: Raw, 
 
     await raw(f"delete from cortex.job where id = '{request.job_id}'")
 
-    for table in ("approval_request", "approval_vote", "approval_token", "approval_approver"):
+    for table in ("approval_request", "approval_vote", "approval_token", "approval_approver", "approval_notice"):
         assert await raw(f"select count(*) from cortex.{table}") == [(0,)]
     assert "APPROVAL_DENIED" in await desk.audited(request)
+
+
+# -- asking again --------------------------------------------------------------------------------
+
+
+async def test_a_request_names_the_one_it_supersedes(scene: Scene, desk: Desk, ann: User) -> None:
+    first = await desk.asked(ann)
+    assert isinstance(await desk.decide(first, ann), Decided)
+    again = await _asked_again(scene, desk, first, ann)
+
+    stored, earlier = await desk.stored(again), await desk.stored(first)
+
+    assert stored.supersedes is not None
+    assert stored.is_open
+    assert stored.is_as_shown
+    assert (stored.supersedes.id, stored.supersedes.job_id) == (first.id, first.job_id)
+    assert (stored.supersedes.summary, stored.supersedes.outcome) == (first.action_summary, "approved")
+    assert (stored.supersedes.decided_by, stored.supersedes.closed_at) == ("Ann Example", earlier.closed_at)
+    assert (earlier.outcome, earlier.decision) == ("approved", "approved")
+
+
+async def test_an_open_request_that_is_asked_again_is_closed_and_decides_nothing(
+    scene: Scene, desk: Desk, ann: User, raw: Raw
+) -> None:
+    """Planted: today a job leaves each request behind closed."""
+    await desk.with_notifier()
+    first = await desk.asked(ann, quorum=1)
+    token = await desk.send_token(first, ann)
+    if raw.kind == "sqlite":
+        await raw("drop trigger job_left_approval")
+    else:
+        await raw("alter table cortex.job disable trigger job_left_approval")
+    assert isinstance(await desk.decide(first, await desk.user("bob", "approver"), "denied"), NotAllowed)
+    assert isinstance(await desk.decide(first, ann), Decided)
+    assert (await desk.stored(first)).is_open
+
+    again = await _asked_again(scene, desk, first, ann)
+
+    closed = await desk.stored(first)
+    assert (closed.outcome, closed.decision, closed.remind_at) == ("superseded", None, None)
+    late = await desk.decide(first, ann, "denied", token_hash=token.hash)
+    assert isinstance(late, Withdrawn)
+    assert late.superseded
+    assert [one.id for one in await desk.approvals.list(waiting_for=ann.id)] == [again.id]
+    assert await desk.told(first) == [("ask", ann.id), ("settle", ann.id)]
+    assert await desk.told(again) == [("ask", ann.id)]
+
+
+async def test_a_request_of_another_job_is_not_closed_by_one_that_names_it(scene: Scene, desk: Desk, ann: User) -> None:
+    other = await desk.asked(ann)
+
+    again = await desk.asked(ann, supersedes=other.id)
+
+    assert (await desk.stored(other)).is_open
+    superseded = (await desk.stored(again)).supersedes
+    assert superseded is not None
+    assert superseded.id == other.id
+
+
+async def _asked_again(scene: Scene, desk: Desk, first: NewApproval, user: User) -> NewApproval:
+    job = await scene.job(first.job_id)
+    assert job.run_id is not None
+    fields = {"id": ApprovalId(new_id()), "run_id": job.run_id, "token_hash": token().hash, "supersedes": first.id}
+    again = changed(first, action_summary="Ship 1.4.0", approvers=Approvers((user.id,)), **fields)
+    assert await desk.open(again)
+    return again
+
+
+REFUSE_ON_POSTGRES = """
+create function cortex.refuse_it() returns trigger language plpgsql as $$ begin raise exception 'nobody thought of this'; end $$;
+create trigger refuse_it before update on cortex.approval_request for each row when (old.id <> '{id}')
+  execute function cortex.refuse_it();
+"""
+REFUSE_ON_SQLITE = """
+create trigger refuse_it before update on approval_request when old.id <> '{id}' begin select raise(abort, 'nobody'); end
+"""
+
+
+@pytest.mark.parametrize("purpose", ["expire", "remind"])
+async def test_more_requests_than_a_batch_that_the_database_refuses_to_change_stop_no_other(desk: Desk, purpose: str) -> None:
+    await desk.with_notifier()
+    ann = await desk.user("ann", "approver")
+    terms = {"ttl_seconds": 60} if purpose == "expire" else {"remind_after_seconds": 60.0}
+    broken = [await desk.asked(ann, **terms) for _ in range(chase_approvals.BATCH + 5)]
+    await desk.scene.clock.advance(seconds=0.001)
+    first, second = broken[0], await desk.asked(ann, **terms)
+    await desk.scene.clock.advance(seconds=61)
+    connection: Any = desk.raw.connection  # type: ignore[attr-defined]
+    if isinstance(desk.raw, RawSqlite):
+        connection.execute(REFUSE_ON_SQLITE.format(id=second.id))
+    else:
+        await connection.execute(REFUSE_ON_POSTGRES.format(id=second.id))
+
+    await Deadlines(desk.store).act()
+
+    assert (await desk.stored(first)).is_open
+    after = await desk.stored(second)
+    assert not after.is_open if purpose == "expire" else after.reminders == 1

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.storage import audit
-from cortex_plane.adapters.system import new_id
-from cortex_plane.auditing import Auditing
-from cortex_plane.core.audit import AuditEntry, AuditFilter
-from cortex_plane.core.errors import InvalidInput, TenantNotFound
-from cortex_plane.core.jobs import TenantId
-from cortex_plane.operations.list_audit import list_audit
-from cortex_plane.operations.record_audit import DETAILS_LIMIT_BYTES
-from cortex_plane.runtime.sealer import Sealer
+from cortex_plane.audit import store as audit
+from cortex_plane.audit.model import AuditEntry, AuditFilter
+from cortex_plane.audit.sealer import Sealer
+from cortex_plane.audit.service import AuditLog, list_audit
+from cortex_plane.audit.store import DETAILS_LIMIT_BYTES
+from cortex_plane.errors import InvalidInput, TenantNotFound
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import TenantId
 from cortex_plane.testing import TestPlane
 from cortex_plane.testing.clock import START
 from tests.contract.support import Raw, Scene
@@ -114,7 +113,7 @@ async def test_entries_of_any_time_are_listed(scene: Scene, raw: Raw) -> None:
 
 
 async def test_a_plane_records_lists_and_verifies(plane: TestPlane) -> None:
-    audit = Auditing(plane)
+    audit = AuditLog(plane)
     await audit.record("LOGIN", "user", "ada", actor="ada", reason="works", source="web", tenant="default", details={"n": 1.0})
     await audit.record("LOGOUT", "user", "ada")
     sealer = Sealer(await plane.store)
@@ -146,7 +145,7 @@ async def test_a_plane_records_lists_and_verifies(plane: TestPlane) -> None:
     ids=lambda value: str(value)[:30],
 )
 async def test_what_cannot_be_recorded_is_refused_by_name(plane: TestPlane, given: dict[str, Any], field: str) -> None:
-    audit = Auditing(plane)
+    audit = AuditLog(plane)
     with pytest.raises(InvalidInput) as refused:
         await audit.record(**{"action": "DONE", "object_type": "job", "object_id": "1", **given})
 
@@ -169,12 +168,12 @@ async def test_what_cannot_be_recorded_is_refused_by_name(plane: TestPlane, give
 )
 async def test_a_question_that_makes_no_sense_is_refused_by_name(plane: TestPlane, given: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        await Auditing(plane).list(**given)
+        await AuditLog(plane).list(**given)
     assert refused.value.field == field
 
 
 async def test_a_tenant_must_exist(plane: TestPlane) -> None:
-    for asked in (Auditing(plane).list(tenant="nobody"), Auditing(plane).record("DONE", "job", "1", tenant="nobody")):
+    for asked in (AuditLog(plane).list(tenant="nobody"), AuditLog(plane).record("DONE", "job", "1", tenant="nobody")):
         with pytest.raises(TenantNotFound):
             await asked
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.storage.audit import SqlAuditSeals
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.audit_chain import BEFORE_ALL, Seal, seal_after
-from cortex_plane.operations import seal_audit as sealing
-from cortex_plane.operations.verify_audit import verify_audit
-from cortex_plane.ports.store import Store
-from cortex_plane.runtime import sealer as sealer_module
-from cortex_plane.runtime.sealer import MOST_AT_ONCE, REST_SECONDS, RESTS_FOR_WORK, Sealer
+from cortex_plane.audit import sealer as sealer_module
+from cortex_plane.audit import service as sealing
+from cortex_plane.audit.model import BEFORE_ALL, AuditEntry, Seal, seal_after
+from cortex_plane.audit.sealer import MOST_AT_ONCE, REST_SECONDS, RESTS_FOR_WORK, Sealer
+from cortex_plane.audit.service import verify_audit
+from cortex_plane.audit.store import SealStore
+from cortex_plane.stores import Store
 from tests.contract.sessions import Four, Session
 from tests.contract.support import Raw, Refused, Scene
 
@@ -172,10 +171,38 @@ async def test_a_sealer_goes_on_soon_after_a_full_batch_and_rests_longer_than_it
     sealer = Sealer(scene.store)
     await record(scene.store, *names, *names, "last")
 
-    assert await next_seal(scene.store, sealer) == pytest.approx(RESTS_FOR_WORK * 0.01)
-    assert await next_seal(scene.store, sealer) == pytest.approx(RESTS_FOR_WORK * 0.01)
+    [(_, rests), *_] = RESTS_FOR_WORK
+    assert await next_seal(scene.store, sealer) == pytest.approx(rests * 0.01)
+    assert await next_seal(scene.store, sealer) == pytest.approx(rests * 0.01)
     assert await next_seal(scene.store, sealer) == REST_SECONDS
     assert await sealed(scene.store) == [MOST_AT_ONCE] * 2 + [1]
+
+
+async def test_a_sealer_that_falls_behind_rests_less_and_then_not_at_all(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealer_module, "_now", Stopwatch())
+    monkeypatch.setattr(sealer_module, "RESTS_FOR_WORK", ((MOST_AT_ONCE, 10.0), (2 * MOST_AT_ONCE, 2.0)))
+    monkeypatch.setattr(sealer_module, "FAR_BEHIND", 10 * MOST_AT_ONCE)
+    names = [str(number) for number in range(MOST_AT_ONCE)]
+    sealer = Sealer(scene.store)
+    await record(scene.store, *names, *names, *names, "last")
+
+    rests = [await next_seal(scene.store, sealer) for _ in range(4)]
+    assert rests == [0.0, pytest.approx(0.02), pytest.approx(0.1), REST_SECONDS]
+
+
+async def test_a_sealer_that_is_far_behind_seals_more_at_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealer_module, "FAR_BEHIND", 2 * MOST_AT_ONCE)
+    monkeypatch.setattr(sealer_module, "BATCH_WHEN_FAR_BEHIND", 2 * MOST_AT_ONCE)
+    monkeypatch.setattr(sealer_module, "MOST_WHEN_FAR_BEHIND", 2 * MOST_AT_ONCE)
+    names = [str(number) for number in range(MOST_AT_ONCE)]
+    sealer = Sealer(scene.store)
+    await record(scene.store, *names, *names, *names)
+
+    for _ in range(2):
+        await next_seal(scene.store, sealer)
+
+    assert await sealed(scene.store) == [2 * MOST_AT_ONCE, MOST_AT_ONCE]
+    assert (await verify_audit(scene.store)).sound
 
 
 async def test_a_sealer_with_nothing_to_do_writes_nothing(scene: Scene) -> None:
@@ -313,7 +340,7 @@ async def test_nobody_who_writes_waits_for_a_sealer(scene: Scene, four: Four) ->
     seal = await make_seal(scene.store, add=False)
     other, writer, *_ = four
     await other.begin()
-    assert await SqlAuditSeals(other).add(seal)  # type: ignore[arg-type]
+    assert await SealStore(other).add(seal)  # type: ignore[arg-type]
 
     await asyncio.wait_for(insert(writer, "2"), 10)
     losing = asyncio.create_task(scene.store.seals.add(seal))

@@ -7,18 +7,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.budgets import BY_BUDGET
-from cortex_plane.core.controls import Control, OnExhausted, Scope
-from cortex_plane.core.errors import BudgetExhausted, BudgetNotFound, Denied, InvalidInput, TenantNotFound, UnknownAgent
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, INTERNAL_QUEUE, JobId, TenantId
-from cortex_plane.core.outcomes import Done, Interrupted
-from cortex_plane.operations import steer_work
-from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.retry_job import retry_job
-from cortex_plane.operations.set_budget import remove_budget, set_budget
-from cortex_plane.operations.submit_jobs import Submission, submit_jobs
+from cortex_plane.agents.directory import Directory
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.costs.model import BY_BUDGET
+from cortex_plane.costs.service import remove_budget, set_budget
+from cortex_plane.errors import BudgetExhausted, BudgetNotFound, Denied, InvalidInput, TenantNotFound, UnknownAgent
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.changes import retry_job
+from cortex_plane.jobs.fields import Submission
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, INTERNAL_QUEUE, JobId, TenantId
+from cortex_plane.jobs.outcomes import Done, Interrupted
+from cortex_plane.jobs.submission import submit_jobs
+from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues.model import Control, OnExhausted, Scope
 from tests.contract.support import FATAL, Raw, Scene, ended
 
 pytestmark = pytest.mark.anyio
@@ -165,7 +166,7 @@ async def test_without_budgets_a_submission_asks_nothing_more(scene: Scene, monk
     directory = Directory(scene.store)
     await submit(scene, Submission("echo"), directory=directory)
     asked: list[str] = []
-    database = scene.store.jobs._database  # type: ignore[attr-defined]
+    database = scene.store.jobs._database
     read = database.read
 
     async def counted(name: str, /, **values: object) -> object:
@@ -219,6 +220,8 @@ async def test_a_paused_tenant_waits_in_lanes_of_its_own_while_others_go_on(scen
         await scene.submit(tenant_id=acme)
     others = [await scene.submit() for _ in range(3)]
     await spend(scene, 10, tenant_id=acme)
+    while await scene.store.controls.move_lanes():
+        pass
     in_common = await raw(f"select count(*) from cortex.queue_entry where tenant_id = '{acme}' and not by_tenant")
 
     worker = await scene.worker()

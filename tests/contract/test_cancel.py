@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import AlreadyFinished, Denied, JobNotFound
-from cortex_plane.core.jobs import INTERNAL_QUEUE, JobId
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.states import TERMINAL, JobStatus, RunStatus
-from cortex_plane.operations.cancel_job import cancel_job
+from cortex_plane.errors import AlreadyFinished, Denied, JobNotFound
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.changes import cancel_job
+from cortex_plane.jobs.model import INTERNAL_QUEUE, JobId
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.states import TERMINAL, JobStatus, RunStatus
 from tests.contract.group_scene import GroupScene
 from tests.contract.support import Raw, Scene
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.checkpoints import Blob
-from cortex_plane.core.errors import CortexError
-from cortex_plane.core.jobs import BornWith, JobId
-from cortex_plane.core.outcomes import Done, Interrupted
-from cortex_plane.core.retry import Backoff, RetryPolicy
-from cortex_plane.core.states import JobStatus
-from tests.contract.support import BOOM, Raw, Refused, Scene, again, ended, into, run_ids, snapshot
+from cortex_plane.durable.schema import Blob
+from cortex_plane.errors import CortexError
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import BornWith, JobId
+from cortex_plane.jobs.outcomes import Done, Interrupted
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.jobs.states import JobStatus
+from tests.contract.support import BOOM, FATAL, Raw, Refused, Scene, again, ended, into, run_ids, snapshot
 
 pytestmark = pytest.mark.anyio
 
@@ -259,17 +258,11 @@ async def test_lost_and_broken_runs_say_so_too(scene: Scene) -> None:
 # -- forks and retries ---------------------------------------------------------------------------
 
 
-async def fork(scene: Scene, of: JobId, **fields: Any) -> JobId:
-    born = BornWith(new_id(), '{"step":1,"forked":true}', of)
-    return await scene.submit(checkpoint=born, **fields)
-
-
-@pytest.mark.parametrize("fields", [{}, {"job_key": "one"}], ids=["plain", "keyed"])
-async def test_a_fork_is_born_with_its_checkpoint_and_the_blobs_of_the_original(scene: Scene, fields: dict[str, str]) -> None:
-    original = await scene.running()
+async def test_a_fork_is_born_with_its_checkpoint_and_the_blobs_of_the_original(scene: Scene) -> None:
+    original, forked = await scene.running(), JobId(new_id())
     await scene.store.checkpoints.save([snapshot(original, blobs=(ONE, TWO))])
 
-    forked = await fork(scene, original.job_id, **fields)
+    assert await scene.store.jobs.fork(original.job_id, forked, BornWith(new_id(), '{"step":1,"forked":true}'), "ada")
 
     assert await document(scene, forked) == {"step": 1, "forked": True}
     blobs = await scene.store.checkpoints.blobs(forked, [ONE.sha256, TWO.sha256])
@@ -285,28 +278,112 @@ async def test_a_fork_is_born_with_its_checkpoint_and_the_blobs_of_the_original(
 async def test_a_fork_that_is_submitted_twice_is_one(scene: Scene) -> None:
     original = await scene.running()
     await scene.store.checkpoints.save([snapshot(original, blobs=(ONE,))])
-    job = await scene.new_job(checkpoint=BornWith(new_id(), "{}", original.job_id))
-    await scene.store.jobs.submit([job])
-    await scene.store.jobs.submit([job])
+    fork, born = JobId(new_id()), BornWith(new_id(), "{}")
 
-    assert len(await scene.store.checkpoints.blobs(job.id, [ONE.sha256])) == 1
+    assert await scene.store.jobs.fork(original.job_id, fork, born, None)
+    assert not await scene.store.jobs.fork(original.job_id, fork, born, None)
+
+    assert len(await scene.store.checkpoints.blobs(fork, [ONE.sha256])) == 1
     assert len(await scene.store.jobs.list()) == 2
 
 
-async def test_a_retry_starts_without_a_checkpoint(scene: Scene) -> None:
+async def test_chain_and_resume_start_from_the_checkpoint_and_retry_does_not(scene: Scene) -> None:
     chain = RetryPolicy("chain", 2, Backoff(jitter=False))
     claimed = await scene.running(max_retries=1)
-    await scene.store.checkpoints.save([snapshot(claimed, blobs=(ONE,))])
+    await scene.store.checkpoints.save([snapshot(claimed, '{"step":1}', blobs=(ONE,))])
+    before = await scene.store.checkpoints.load(claimed.job_id)
     await scene.finish(claimed, BOOM, chain)
     chained = (await scene.job(claimed.job_id)).retried_as
     assert chained is not None
     await scene.store.jobs.cancel(chained, None, None)
-    asked_for = JobId(new_id())
-    await scene.store.jobs.retry(chained, asked_for, None)
+    resumed, retried = JobId(new_id()), JobId(new_id())
+    assert await scene.store.jobs.resume(chained, resumed, "ada")
+    await scene.store.jobs.cancel(resumed, None, None)
+    assert await scene.store.jobs.retry(resumed, retried, "ada")
 
-    for job_id in (chained, asked_for):
-        assert (await scene.job(job_id)).checkpoint_id is None
-        assert await scene.store.checkpoints.load(job_id) is None
+    assert before is not None
+    for job_id in (chained, resumed):
+        stored = await scene.store.checkpoints.load(job_id)
+        assert stored is not None
+        assert (stored.checkpoint_id, stored.document) == (before.checkpoint_id, before.document)
+        assert await scene.store.checkpoints.blobs(job_id, [ONE.sha256]) == {ONE.sha256: ONE.content}
+    assert await scene.store.checkpoints.load(retried) is None
+    assert await scene.store.checkpoints.blobs(retried, [ONE.sha256]) == {}
+
+
+# -- segments ------------------------------------------------------------------------------------
+
+
+def sealed(last: int, first: int = 1) -> str:
+    named = {"first": first, "last": last, "steps": 0, "logged": 0, "sha256": None}
+    return json.dumps({"memory_context": {"working_data": {"$cortex": {"steps": {}, "sealed": named}}}})
+
+
+def segment(number: int) -> Blob:
+    return Blob(f"{number:064}", json.dumps({"segment": number}), number)
+
+
+async def test_segments_are_saved_with_their_checkpoint_and_loaded_in_order(scene: Scene) -> None:
+    claimed, other = await scene.running(), await scene.running()
+    save, load = scene.store.checkpoints.save, scene.store.checkpoints.load
+    first = snapshot(claimed, "{}", blobs=(segment(1), ONE))
+    second = snapshot(claimed, "{}", first, blobs=tuple(segment(number) for number in range(12, 1, -1)))
+    for batch in ([first], [second], [second], [snapshot(other, "{}", blobs=(segment(1),))]):
+        assert len(await save(batch)) == 1
+
+    stored = await load(claimed.job_id)
+    assert stored is not None
+    assert stored.segments == tuple(segment(number) for number in range(1, 13)), "the large result is none of them"
+    assert [one.segments for one in await scene.store.checkpoints.live(None, 10)] == [None, None], "they are not read"
+    newer = await load(claimed.job_id, 10)
+    assert newer is not None
+    assert newer.segments == (segment(11), segment(12))
+
+
+async def test_segments_of_what_did_not_apply_are_not_kept(scene: Scene) -> None:
+    zombie = await scene.running()
+    first = snapshot(zombie, "{}", blobs=(segment(1),))
+    await scene.store.checkpoints.save([first])
+    fresh = await again(scene, zombie)
+
+    assert await scene.store.checkpoints.save([snapshot(zombie, "{}", first, blobs=(segment(2),))]) == set()
+    assert await scene.store.checkpoints.save([snapshot(fresh, "{}", None, blobs=(segment(2),))]) == set()
+    stored = await scene.store.checkpoints.load(zombie.job_id)
+    assert stored is not None
+    assert stored.segments == (segment(1),)
+
+
+async def test_a_number_is_given_to_one_segment_only(scene: Scene) -> None:
+    claimed = await scene.running()
+    first = snapshot(claimed, "{}", blobs=(segment(1),))
+    await scene.store.checkpoints.save([first])
+    forged = Blob("f" * 64, "{}", 1)
+    with pytest.raises(CortexError):
+        await scene.store.checkpoints.save([snapshot(claimed, "{}", first, blobs=(forged,))])
+
+    stored = await scene.store.checkpoints.load(claimed.job_id)
+    assert stored is not None
+    assert stored.segments == (segment(1),)
+
+
+@pytest.mark.parametrize("last", [0, 2, 3])
+@pytest.mark.parametrize("kind", ["fork", "resume"])
+async def test_a_job_that_is_born_with_a_checkpoint_is_given_the_segments_that_this_names(
+    scene: Scene, kind: str, last: int
+) -> None:
+    origin, job_id, document = await scene.running(), JobId(new_id()), sealed(last) if last else "{}"
+    blobs = (ONE, *(segment(number) for number in (1, 2, 3)))
+    await scene.store.checkpoints.save([snapshot(origin, document, blobs=blobs)])
+    await scene.finish(origin, FATAL)
+    if kind == "fork":
+        assert await scene.store.jobs.fork(origin.job_id, job_id, BornWith(new_id(), document), None)
+    else:
+        assert await scene.store.jobs.resume(origin.job_id, job_id, None)
+
+    stored = await scene.store.checkpoints.load(job_id)
+    assert stored is not None
+    assert stored.segments == tuple(segment(number) for number in range(1, last + 1))
+    assert await scene.store.checkpoints.blobs(job_id, [ONE.sha256]) == {ONE.sha256: ONE.content}
 
 
 # -- what the database refuses -------------------------------------------------------------------

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import Claimed, JobId
-from cortex_plane.core.outcomes import Done, Interrupted
-from cortex_plane.core.retry import Backoff, RetryPolicy
-from cortex_plane.core.states import JobStatus, RunStatus, WaitReason
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed, JobId
+from cortex_plane.jobs.outcomes import Done, Interrupted
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.jobs.states import JobStatus, RunStatus, WaitReason
 from tests.contract.family_scene import CHILDREN_AGENT, RECHECK_SECONDS, Family, suspended
 from tests.contract.support import BOOM, FATAL, Raw, Scene, ended, into
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from cortex_plane.core.controls import Scope
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.jobs import INTERNAL_QUEUE, Claimed
-from cortex_plane.core.outcomes import Done
-from cortex_plane.operations import steer_work
+from cortex_plane.errors import InvalidInput
+from cortex_plane.jobs.model import INTERNAL_QUEUE, Claimed
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues.model import Scope
 from tests.contract.support import Scene
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, Claimed, JobId
-from cortex_plane.core.outcomes import Done, Interrupted, Outcome
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, Claimed, JobId
+from cortex_plane.jobs.outcomes import Done, Interrupted, Outcome
 from tests.contract.support import BOOM, FATAL, Raw, Refused, Scene, ended
 
 pytestmark = pytest.mark.anyio

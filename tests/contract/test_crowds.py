@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.controls import Scope
-from cortex_plane.core.jobs import Claimed, JobId, TenantId, WorkerId
-from cortex_plane.core.outcomes import Done
-from cortex_plane.operations import steer_work
-from cortex_plane.ports.store import Queue, Store
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed, JobId, TenantId, WorkerId
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.queue_store import Queue
+from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues.model import Scope
+from cortex_plane.stores import Store
 from tests.contract.sessions import sessions
 from tests.contract.support import Raw, Scene, ended, run_ids
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.errors import CortexError
-from cortex_plane.core.outcomes import Done, Failed
-from cortex_plane.core.states import TERMINAL, TRANSITIONS, JobStatus, RunStatus
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.errors import CortexError
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.outcomes import Done, Failed
+from cortex_plane.jobs.states import TERMINAL, TRANSITIONS, JobStatus, RunStatus
 from tests.contract.support import Raw, Refused, Scene, into
 
 pytestmark = pytest.mark.anyio
@@ -128,6 +129,16 @@ async def test_each_column_is_set_exactly_in_its_states_and_the_payload_never_ch
         await raw(f"update cortex.job set payload = null where id = '{job_id}'")
 
     assert (await scene.job(job_id)).payload == {}
+
+
+@pytest.mark.parametrize("status", [JobStatus.PENDING, JobStatus.RUNNING, JobStatus.FAILED])
+async def test_the_root_of_a_jobs_effects_never_changes(scene: Scene, raw: Raw, status: JobStatus) -> None:
+    failed, retried = await scene.in_state(JobStatus.FAILED, raw), JobId(new_id())
+    first = await scene.in_state(status, raw)
+    await scene.store.jobs.retry(failed, retried, None)
+    for job_id, other in ((first, f"'{new_id()}'"), (retried, f"'{new_id()}'"), (retried, "null")):
+        with pytest.raises(Refused, match="effect_root"):
+            await raw(f"update cortex.job set effect_root = {other} where id = '{job_id}'")
 
 
 async def test_a_new_job_has_none_of_them(scene: Scene, raw: Raw) -> None:

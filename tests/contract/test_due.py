@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.outcomes import Interrupted
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.outcomes import Interrupted
 from tests.contract.support import BOOM, Scene
 
 pytestmark = pytest.mark.anyio

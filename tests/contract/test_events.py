@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.events import EventKind, NewEvent
-from cortex_plane.core.jobs import Claimed, JobId, RunId
-from cortex_plane.core.outcomes import Done
-from cortex_plane.ports.json_text import dumps
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.events import EventKind, NewEvent
+from cortex_plane.jobs.model import Claimed, JobId, RunId
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.json import dumps
 from tests.contract.support import Raw, Scene
 
 pytestmark = pytest.mark.anyio

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from cortex_plane.core.errors import CortexError
-from cortex_plane.core.jobs import WorkerId
-from cortex_plane.core.outcomes import Done, Failed, HandedBack, Interrupted, Outcome
-from cortex_plane.core.retry import Backoff, RetryPolicy
-from cortex_plane.core.states import JobStatus, RunStatus
-from cortex_plane.core.workers import actor_of
+from cortex_plane.errors import CortexError
+from cortex_plane.jobs.model import WorkerId
+from cortex_plane.jobs.outcomes import Done, Failed, HandedBack, Interrupted, Outcome
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.jobs.states import JobStatus, RunStatus
+from cortex_plane.worker.model import actor_of
 from tests.contract.support import BOOM, FATAL, NO_JITTER, Raw, Scene, ended, run_ids
 
 pytestmark = pytest.mark.anyio
@@ -203,7 +203,8 @@ async def test_out_of_retries_is_in_the_audit(scene: Scene) -> None:
 
     [entry] = await scene.store.audit.list(claimed.job_id)
     assert (entry.entry.action, entry.entry.actor, entry.at) == ("JOB_EXHAUSTED_RETRIES", "worker:w", scene.now)
-    assert entry.entry.details == {"job_type": "echo", "retry_count": 0, "error_message": "boom"}
+    said = {"job_type": "echo", "retry_count": 0, "cause": "fail", "error": "ValueError", "error_message": "boom"}
+    assert entry.entry.details == said
 
 
 @pytest.mark.parametrize("outcome", [FATAL, Done("1"), Interrupted()])
@@ -212,7 +213,7 @@ async def test_nothing_else_is_called_exhausted(scene: Scene, outcome: Outcome) 
     await scene.finish(claimed, outcome)
 
     actions = [record.entry.action for record in await scene.store.audit.list(claimed.job_id)]
-    assert actions == (["JOB_COMPLETED"] if isinstance(outcome, Done) else [])
+    assert actions == {Done: ["JOB_COMPLETED"], Failed: ["JOB_FAILED"], Interrupted: []}[type(outcome)]
 
 
 async def test_a_chained_failure_makes_one_linked_successor(scene: Scene) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.core.figures import Waiting
-from cortex_plane.core.instants import SECOND
+from cortex_plane.clock import SECOND
+from cortex_plane.metrics.model import Waiting
 from tests.contract.approval_scene import Desk
 from tests.contract.support import Scene
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import LeaseLost
-from cortex_plane.core.graphs import GraphQuery, GraphWrite, Holder, NewGraphCheckpoint, Packed
-from cortex_plane.core.jobs import Claimed
-from cortex_plane.core.outcomes import Done
+from cortex_plane.errors import LeaseLost
+from cortex_plane.graphs.model import GraphQuery, GraphWrite, Holder, NewGraphCheckpoint, Packed
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed
+from cortex_plane.jobs.outcomes import Done
 from tests.contract.support import BOOM, Raw, Scene
 
 pytestmark = pytest.mark.anyio

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.groups import GroupId, GroupStatus, NewGroup
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, INTERNAL_QUEUE, JobId
-from cortex_plane.core.states import JobStatus, RunStatus
-from cortex_plane.operations.rescue_runs import rescue_runs
+from cortex_plane.groups.model import GroupId, GroupStatus, NewGroup
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, INTERNAL_QUEUE, JobId
+from cortex_plane.jobs.states import JobStatus, RunStatus
+from cortex_plane.worker.rescue import rescue_runs
 from tests.contract.group_scene import CHAIN, FAILURE, SUCCESS, GroupScene
 from tests.contract.support import BOOM, Raw, Refused, Scene, into
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.outcomes import Done, HandedBack, Interrupted
-from cortex_plane.core.states import TRANSITIONS, JobStatus
-from cortex_plane.core.workers import actor_of
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.outcomes import Done, HandedBack, Interrupted
+from cortex_plane.jobs.states import TRANSITIONS, JobStatus
+from cortex_plane.worker.model import actor_of
 from tests.contract.support import BOOM, FATAL, Raw, Scene, into
 
 pytestmark = pytest.mark.anyio

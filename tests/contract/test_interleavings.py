@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import Claimed, JobId
-from cortex_plane.core.outcomes import Chance, Done, Interrupted, after_crash
-from cortex_plane.core.states import JobStatus
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed, JobId
+from cortex_plane.jobs.outcomes import Chance, Done, Interrupted, after_crash
+from cortex_plane.jobs.states import JobStatus
 from tests.contract.sessions import Four, batch
 from tests.contract.support import BOOM, Raw, Scene, ended, snapshot
 
@@ -120,50 +120,65 @@ async def test_a_heartbeat_that_comes_while_its_worker_is_declared_lost_is_refus
     assert not await heart.beat(worker)
 
 
-async def test_a_heartbeat_that_came_first_keeps_its_worker_alive(scene: Scene, four: Four) -> None:
+async def test_a_heartbeat_that_came_first_keeps_its_worker_alive_and_delays_no_judgement(scene: Scene, four: Four) -> None:
     rescuer, heart, *_ = four
     me, worker = await scene.worker(lease_seconds=1000), await scene.worker(lease_seconds=1)
+    silent = await scene.worker(lease_seconds=1)
     await scene.clock.advance(seconds=2)
     await heart.begin()
     assert await heart.beat(worker)
-    judged = asyncio.create_task(rescuer.declare_lost(me))
-    await rescuer.waits(judged)
-    await heart.commit()
 
-    assert await judged == []
+    assert await asyncio.wait_for(rescuer.declare_lost(me), 5) == [silent]
+    await heart.commit()
+    assert await rescuer.declare_lost(me) == []
     assert await heart.beat(worker)
 
 
-async def test_a_claim_under_way_keeps_its_worker_from_being_declared_lost_until_it_commits(scene: Scene, four: Four) -> None:
-    rescuer, claimer, *_ = four
+async def test_a_claim_under_way_delays_no_heartbeat_and_no_judgement_and_is_rescued(scene: Scene, four: Four) -> None:
+    """Whoever ends the rescue waits for the claim, so that no run is left to a worker that nobody looks at any more."""
+    rescuer, claimer, heart, _ = four
     job_id = await scene.submit()
     me, worker = await scene.worker(lease_seconds=1000), await scene.worker(lease_seconds=1)
-    await scene.clock.advance(seconds=2)
     await claimer.begin()
     [claimed] = await claimer.claim(worker)
-    judged = asyncio.create_task(rescuer.declare_lost(me))
-    await rescuer.waits(judged)
-    assert await scene.store.workers.lost_runs(10) == []
+    assert await asyncio.wait_for(heart.beat(worker), 5)
+    await scene.clock.advance(seconds=2)
+    assert await asyncio.wait_for(rescuer.declare_lost(me), 5) == [worker]
+    await asyncio.wait_for(scene.store.workers.close_lost(), 5)
     await claimer.commit()
 
-    assert await judged == [worker]
     assert [run.claimed.run_id for run in await scene.store.workers.lost_runs(10)] == [claimed.run_id]
-    assert claimed.job_id == job_id
+    assert await scene.rescue() == 1
+    assert await scene.status(job_id) is JobStatus.RETRY
+    [ended_at] = [one.ended_at for one in await scene.store.workers.list() if one.id == worker]
+    assert ended_at is not None
 
 
-async def test_a_claim_that_comes_while_its_worker_is_declared_lost_gets_nothing(scene: Scene, four: Four) -> None:
+async def test_a_worker_does_not_leave_while_a_claim_of_its_own_is_under_way(scene: Scene, four: Four) -> None:
+    claimer, leaver, *_ = four
+    await scene.submit()
+    worker = await scene.worker()
+    await claimer.begin()
+    assert len(await claimer.claim(worker)) == 1
+
+    assert not await asyncio.wait_for(leaver.write("workers/leave", id=worker), 5)
+    await claimer.commit()
+    assert not await leaver.write("workers/leave", id=worker)
+
+
+async def test_a_claim_that_comes_after_its_worker_was_declared_lost_gets_nothing(scene: Scene, four: Four) -> None:
     rescuer, claimer, *_ = four
-    job_id = await scene.submit()
+    jobs = [await scene.submit() for _ in range(2)]
     me, worker = await scene.worker(lease_seconds=1000), await scene.worker(lease_seconds=1)
     await scene.clock.advance(seconds=2)
     await rescuer.begin()
     assert await rescuer.declare_lost(me) == [worker]
-    claim = asyncio.create_task(claimer.claim(worker))
-    await claimer.waits(claim)
+    early = await asyncio.wait_for(claimer.claim(worker, 1), 5)
     await rescuer.commit()
 
-    assert await claim == []
-    assert await scene.status(job_id) is JobStatus.PENDING
+    assert ids(early) == jobs[:1], "it did not wait for what was not yet decided"
+    assert await claimer.claim(worker) == []
+    assert await scene.rescue() == 1
 
 
 async def test_two_claims_of_one_worker_do_not_wait_for_each_other(scene: Scene, four: Four) -> None:

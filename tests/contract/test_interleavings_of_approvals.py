@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
-from cortex_plane.core.approvals import NewApproval, Verdict
-from cortex_plane.core.decisions import AlreadyDecided, Answer, Decided, Recorded, Withdrawn
-from cortex_plane.core.people import User
-from cortex_plane.core.states import JobStatus
+from cortex_plane.approvals.decisions import AlreadyDecided, Answer, Decided, NotAllowed, Recorded, Withdrawn
+from cortex_plane.approvals.model import NewApproval, Verdict
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.people.model import LinkedChannel, User
+from cortex_plane.people.store import PeopleStore
 from tests.contract.approval_scene import Desk, token
 from tests.contract.sessions import Four, Session
 from tests.contract.support import Raw, Scene, into
@@ -35,6 +37,12 @@ async def ben(desk: Desk) -> User:
 
 async def decide(session: Session, request: NewApproval, user: User, decision: Verdict = "approved") -> Answer:
     return await session.approvals.decide(request.id, user.id, decision, door="test")
+
+
+async def revoke(session: Session, user: User, link: LinkedChannel, how: str) -> bool:
+    people = PeopleStore(session)  # type: ignore[arg-type]
+    entry = AuditEntry("REVOKED", "user", user.id)
+    return await (people.unlink_channel(link.id, entry) if how == "unlinked" else people.disable_user(user.id, entry))
 
 
 async def entries(raw: Raw) -> int:
@@ -174,6 +182,7 @@ async def test_a_job_that_ends_while_a_claim_holds_its_entry_waits_for_nobody_an
 async def test_a_token_that_is_made_while_the_request_closes_is_refused(desk: Desk, four: Four, ann: User) -> None:
     first, second, *_ = four
     request = await desk.asked(ann)
+    await desk.link(ann, "slack", "U1")
     await first.begin()
     await decide(first, request, ann)
     late = asyncio.create_task(second.approvals.put_token(request.id, ann.id, "slack", "U1", token().hash))
@@ -183,15 +192,55 @@ async def test_a_token_that_is_made_while_the_request_closes_is_refused(desk: De
     assert not await late
 
 
+@pytest.mark.parametrize("how", ["unlinked", "disabled"])
+async def test_a_token_that_is_made_while_its_receiver_is_revoked_is_refused(desk: Desk, four: Four, ann: User, how: str) -> None:
+    first, second, *_ = four
+    request, link, made = await desk.asked(ann), await desk.link(ann, "slack", "U1"), token()
+    await first.begin()
+    assert await revoke(first, ann, link, how)
+    late = asyncio.create_task(second.approvals.put_token(request.id, ann.id, "slack", "U1", made.hash))
+    await second.waits(late)
+    await first.commit()
+
+    assert not await late
+    assert await desk.approvals.by_token(made.hash) is None
+
+
+@pytest.mark.parametrize("how", ["unlinked", "disabled"])
+async def test_revoking_waits_for_a_token_that_is_being_made_and_voids_it(desk: Desk, four: Four, ann: User, how: str) -> None:
+    first, second, *_ = four
+    request, link, made = await desk.asked(ann), await desk.link(ann, "slack", "U1"), token()
+    await first.begin()
+    assert await first.approvals.put_token(request.id, ann.id, "slack", "U1", made.hash)
+    late = asyncio.create_task(revoke(second, ann, link, how))
+    await second.waits(late)
+    await first.commit()
+
+    assert await late
+    assert await desk.approvals.by_token(made.hash) is None
+
+
+async def test_a_decision_that_waited_for_a_disabling_is_refused(scene: Scene, desk: Desk, four: Four, ann: User) -> None:
+    first, second, *_ = four
+    request, link = await desk.asked(ann), await desk.link(ann, "slack", "U1")
+    await first.begin()
+    assert await revoke(first, ann, link, "disabled")
+    late = asyncio.create_task(decide(second, request, ann))
+    await second.waits(late)
+    await first.commit()
+
+    assert isinstance(await late, NotAllowed)
+    assert await scene.status(request.job_id) is JobStatus.WAITING_FOR_APPROVAL
+
+
 async def test_two_sweepers_end_a_request_once(scene: Scene, desk: Desk, four: Four, ann: User) -> None:
     first, second, *_ = four
     request = await desk.asked(ann)
     await scene.clock.advance(days=1)
     await first.begin()
     assert await first.approvals.expire(10) == 1
-    late = asyncio.create_task(second.approvals.expire(10))
-    await second.waits(late)
+    meanwhile = await second.approvals.expire(10)
     await first.commit()
 
-    assert await late == 0
+    assert (meanwhile, await second.approvals.expire(10)) == (0, 0)
     assert await desk.audited(request) == ["APPROVAL_REQUESTED", "APPROVAL_EXPIRED"]

@@ -7,13 +7,13 @@ import asyncio
 import asyncpg
 import pytest
 
-from cortex_plane.adapters.storage.controls import SqlControls
-from cortex_plane.core.controls import Scope
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, Claimed
-from cortex_plane.core.outcomes import Done, Transition
-from cortex_plane.operations import steer_work
-from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.set_budget import set_budget
+from cortex_plane.agents.directory import Directory
+from cortex_plane.costs.service import set_budget
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, Claimed
+from cortex_plane.jobs.outcomes import Done, Transition
+from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues.model import Scope
+from cortex_plane.queues.store import ControlStore
 from tests.contract.sessions import Four
 from tests.contract.support import Scene, ended
 
@@ -89,7 +89,7 @@ async def test_a_pause_by_budget_is_not_undone_by_a_limit_that_is_set_meanwhile(
     await a.commit()
     await limit
 
-    control = await SqlControls(b).get(Scope.TENANT, DEFAULT_TENANT_ID)  # type: ignore[arg-type]
+    control = await ControlStore(b).get(Scope.TENANT, DEFAULT_TENANT_ID)  # type: ignore[arg-type]
     assert (control.paused, control.paused_by, control.max_running) == (True, "budget", 3)
 
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from cortex_plane.core.jobs import Claimed, JobId
-from cortex_plane.core.outcomes import Done, Transition
-from cortex_plane.core.states import JobStatus
+from cortex_plane.jobs.model import Claimed, JobId
+from cortex_plane.jobs.outcomes import Done, Transition
+from cortex_plane.jobs.states import JobStatus
 from tests.contract.family_scene import CHILDREN_AGENT, Family, suspended
 from tests.contract.sessions import Four, Session
 from tests.contract.support import Raw, RawPostgres, Scene, ended, snapshot
@@ -130,14 +130,11 @@ async def test_an_end_does_not_wait_for_the_lock_of_the_parents_key(family: Fami
     holder, childs, *_ = four
     parent, child = await family.waiting(serial_key="k")
     await holder.begin()
-    await holder.submit(await family.scene.new_job(serial_key="k"))
+    await holder.connection.execute("select cortex.try_serial_key('00000000-0000-7000-8000-000000000000', 'k')")
     await at_once(childs, ended(child, Done()))
     await holder.rollback()
 
-    standing = await family.store.queue.standing(parent)
-    assert standing is not None
-    assert (standing.state, standing.due_at) == ("later", family.scene.now)
-    assert await family.store.queue.promote_due(10) == 1
+    await family.store.queue.settle_stuck_keys()
     assert await family.due() == [parent]
 
 

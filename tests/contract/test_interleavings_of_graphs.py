@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from cortex_plane.core.errors import LeaseLost
-from cortex_plane.core.graphs import Holder
-from cortex_plane.core.outcomes import Done
+from cortex_plane.errors import LeaseLost
+from cortex_plane.graphs.model import Holder
+from cortex_plane.jobs.outcomes import Done
 from tests.contract.sessions import Four
 from tests.contract.support import BOOM, Scene, ended
 from tests.contract.test_graph_checkpoints import checkpoint

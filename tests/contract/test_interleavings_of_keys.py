@@ -6,14 +6,15 @@ import asyncio
 
 import pytest
 
-from cortex_plane.core.jobs import Claimed, JobId
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.retry import RetryPolicy
-from cortex_plane.core.states import JobStatus
+from cortex_plane.jobs.model import Claimed, JobId
+from cortex_plane.jobs.outcomes import Done, Interrupted
+from cortex_plane.jobs.states import JobStatus
 from tests.contract.sessions import Four, batch
-from tests.contract.support import BOOM, Scene, ended
+from tests.contract.support import Scene, ended
 
 pytestmark = pytest.mark.anyio
+
+SOON_SECONDS = 5.0
 
 
 @pytest.fixture(params=["postgres"])
@@ -63,33 +64,43 @@ async def test_a_claim_that_was_rolled_back_leaves_one_of_its_key_ready(scene: S
     assert ids(await other.claim(worker)) == [first]
 
 
-async def test_a_submission_waits_for_a_finish_of_its_key_and_then_one_is_ready(scene: Scene, four: Four) -> None:
+async def test_a_submission_does_not_wait_for_a_finish_of_its_key_and_then_one_is_ready(scene: Scene, four: Four) -> None:
     finisher, submitter, other, _ = four
     _, [claimed] = await batch(scene, 1, serial_key="k")
     await scene.submit(serial_key="k")
     urgent = await scene.new_job(serial_key="k", priority=9)
     await finisher.begin()
     await finisher.finish(ended(claimed, Done("1")))
-    submission = asyncio.create_task(submitter.submit(urgent))
-    await submitter.waits(submission)
+    await asyncio.wait_for(submitter.submit(urgent), SOON_SECONDS)
     await finisher.commit()
-    await submission
 
-    assert await entries(scene) == {"ready": 1, "blocked": 1}
     assert ids(await other.claim(await scene.worker())) == [urgent.id]
+    assert await entries(scene) == {"blocked": 1}
 
 
-async def test_a_finish_waits_for_a_submission_of_its_key_and_then_one_is_ready(scene: Scene, four: Four) -> None:
+async def test_a_finish_does_not_wait_for_a_submission_of_its_key_and_then_one_is_ready(scene: Scene, four: Four) -> None:
     finisher, submitter, other, _ = four
     _, [claimed] = await batch(scene, 1, serial_key="k")
     fresh = await scene.new_job(serial_key="k")
     await submitter.begin()
     await submitter.submit(fresh)
-    finish = asyncio.create_task(finisher.finish(ended(claimed, Done("1"))))
-    await finisher.waits(finish)
+    assert await asyncio.wait_for(finisher.finish(ended(claimed, Done("1"))), SOON_SECONDS) == {claimed.run_id}
     await submitter.commit()
 
-    assert await finish == {claimed.run_id}
+    assert ids(await other.claim(await scene.worker())) == [fresh.id]
+
+
+async def test_a_mark_that_is_read_while_the_run_of_its_key_ends_is_kept(scene: Scene, four: Four) -> None:
+    """The submission is committed and looked at before the finish is: whoever looks then must look again."""
+    finisher, submitter, other, _ = four
+    _, [claimed] = await batch(scene, 1, serial_key="k")
+    await finisher.begin()
+    await finisher.finish(ended(claimed, Done("1")))
+    fresh = await scene.new_job(serial_key="k")
+    await submitter.submit(fresh)
+    assert await other.claim(await scene.worker()) == []
+    await finisher.commit()
+
     assert ids(await other.claim(await scene.worker())) == [fresh.id]
 
 
@@ -99,12 +110,56 @@ async def test_a_caller_that_rolls_its_submission_back_does_not_stop_the_key(sce
     waiting = await scene.submit(serial_key="k")
     await submitter.begin()
     await submitter.submit(await scene.new_job(serial_key="k", priority=9))
-    finish = asyncio.create_task(finisher.finish(ended(claimed, Done("1"))))
-    await finisher.waits(finish)
+    await asyncio.wait_for(finisher.finish(ended(claimed, Done("1"))), SOON_SECONDS)
     await submitter.rollback()
-    await finish
 
     assert ids(await other.claim(await scene.worker())) == [waiting]
+
+
+async def test_an_open_transaction_that_submitted_with_keys_delays_nobody(scene: Scene, four: Four) -> None:
+    """A thousand keys: with locks on stripes of keys, every other key would share one with them."""
+    caller, finisher, other, _ = four
+    worker, claimed = await batch(scene, 30, serial_key=None)
+    keyed = [await scene.new_job(serial_key=f"mine-{n}") for n in range(10)]
+    await scene.store.jobs.submit(keyed)
+    claimed += await other.claim(worker, 10)
+    await caller.begin()
+    await caller.submit(*[await scene.new_job(serial_key=f"theirs-{n}") for n in range(1000)])
+    async with asyncio.timeout(SOON_SECONDS):
+        assert len(await finisher.finish(*(ended(each, Done("1")) for each in claimed))) == 40
+        more = [await scene.new_job(serial_key=f"mine-{n}") for n in range(10)]
+        await scene.store.jobs.submit(more)
+        assert sorted(ids(await other.claim(worker, 20))) == sorted(job.id for job in more)
+        assert await scene.store.jobs.cancel(more[0].id, None, None) == "cancelled"
+    await caller.commit()
+
+    assert len(await other.claim(worker, 2000)) == 1000
+
+
+@pytest.mark.parametrize("how", ["cancel", "reorder", "retry"])
+async def test_an_open_transaction_that_changes_a_keyed_job_delays_that_key_alone(scene: Scene, four: Four, how: str) -> None:
+    person, finisher, other, _ = four
+    worker, claimed = await batch(scene, 2, serial_key=None)
+    first = await scene.new_job(serial_key="a")
+    await scene.store.jobs.submit([first, await scene.new_job(serial_key="b")])
+    keyed = {one.job_id: one for one in await other.claim(worker, 10)}
+    second = await scene.submit(serial_key="a")
+    await person.begin()
+    if how == "cancel":
+        await person.cancel(second)
+    elif how == "reorder":
+        await person.connection.execute("update cortex.job set priority = 9 where id = $1", second)
+    else:
+        await person.finish(ended(keyed[first.id], Interrupted()))
+    async with asyncio.timeout(SOON_SECONDS):
+        for one in [*claimed, *(one for job_id, one in keyed.items() if job_id != first.id)]:
+            assert await finisher.finish(ended(one, Done("1")))
+        fresh = [await scene.submit(serial_key="a"), await scene.submit(serial_key="c")]
+        assert ids(await other.claim(worker, 10)) == fresh[1:]
+    await person.rollback()
+    assert await finisher.finish(ended(keyed[first.id], Done("1")))
+
+    assert ids(await other.claim(worker, 10)) == [second]
 
 
 # -- cancel meets claim, finish and submit -------------------------------------------------------
@@ -152,23 +207,3 @@ async def test_a_cancel_and_a_finish_of_one_serial_key_do_not_deadlock(scene: Sc
 
     assert await asyncio.wait_for(finish, 10) == {claimed.run_id}
     assert ids(await scene.claim(await scene.worker())) == [last]
-
-
-async def test_a_chained_failure_takes_the_locks_of_its_keys_in_the_common_order(scene: Scene, four: Four) -> None:
-    """The successor of a failed job has a key too; its lock must not be taken before the lower ones of the batch."""
-    caller, finisher, admin, _ = four
-    stripe = "select mod(hashtext('00000000-0000-7000-8000-000000000000' || k), 1024), k from unnest($1::text[]) k order by 1"
-    low, *_, high = [row[1] for row in await admin.connection.fetch(stripe, [f"key-{n}" for n in range(9)])]
-    jobs = [await scene.new_job(serial_key=key) for key in (low, high)]
-    await scene.store.jobs.submit(jobs)
-    good, bad = await scene.claim(await scene.worker())
-
-    await caller.begin()
-    await caller.submit(await scene.new_job(serial_key=low))
-    chained = ended(bad, BOOM, RetryPolicy("chain"))
-    finish = asyncio.create_task(finisher.finish(ended(good, Done("1")), chained))
-    await finisher.waits(finish)
-    await asyncio.wait_for(caller.submit(await scene.new_job(serial_key=high)), 10)
-    await caller.commit()
-
-    assert await asyncio.wait_for(finish, 10) == {good.run_id, bad.run_id}

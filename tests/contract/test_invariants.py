@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import QueueBusy
-from cortex_plane.core.jobs import Claimed, JobId, WorkerId
-from cortex_plane.core.outcomes import Chance, Done, after_crash
-from cortex_plane.core.reservations import ReservationId
+from cortex_plane.errors import QueueBusy
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed, JobId, WorkerId
+from cortex_plane.jobs.outcomes import Chance, Done, after_crash
+from cortex_plane.queues.model import ReservationId
 from tests.contract.support import FATAL, Raw, Refused, Scene
 
 pytestmark = pytest.mark.anyio

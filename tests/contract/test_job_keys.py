@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.core.instants import instant
-from cortex_plane.core.jobs import JobId, KeyMode
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.states import JobStatus
+from cortex_plane.clock import instant
+from cortex_plane.jobs.model import JobId, KeyMode
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.states import JobStatus
 from tests.contract.support import Raw, Scene
 
 pytestmark = pytest.mark.anyio

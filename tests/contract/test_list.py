@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import JobId, JobSummary
-from cortex_plane.core.states import JobStatus
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId, JobSummary
+from cortex_plane.jobs.states import JobStatus
 from tests.contract.support import FATAL, Raw, Scene
+from tests.contract.test_repair import triggers_off
 
 pytestmark = pytest.mark.anyio
 
@@ -80,8 +81,11 @@ async def _in_state(scene: Scene, raw: Raw, status: JobStatus, job_type: str, qu
     """As `scene.in_state`, for any agent and queue: the agent and the queue are swapped afterwards by hand."""
     job_id = await scene.in_state(status, raw)
     agent_id = await scene.agent(job_type)
-    await raw(f"update cortex.job set agent_id = '{agent_id}', job_type = '{job_type}', queue = '{queue}' where id = '{job_id}'")
-    await raw(f"update cortex.queue_entry set job_type = '{job_type}', queue = '{queue}' where job_id = '{job_id}'")
+    async with triggers_off(raw):
+        await raw(
+            f"update cortex.job set agent_id = '{agent_id}', job_type = '{job_type}', queue = '{queue}' where id = '{job_id}'"
+        )
+        await raw(f"update cortex.queue_entry set job_type = '{job_type}', queue = '{queue}' where job_id = '{job_id}'")
     return job_id
 
 

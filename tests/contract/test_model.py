@@ -13,16 +13,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.controls import Scope
-from cortex_plane.core.errors import NotWaiting, QueueBusy
-from cortex_plane.core.jobs import Claimed, JobId, WorkerId
-from cortex_plane.core.order import Place
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.reservations import ReservationId
-from cortex_plane.core.states import JobStatus
-from cortex_plane.operations import steer_work
-from cortex_plane.operations.move_job import move_job
+from cortex_plane.errors import NotWaiting, QueueBusy
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed, JobId, WorkerId
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues.model import Place, ReservationId, Scope
+from cortex_plane.queues.service import move_job
 from cortex_plane.testing import ManualClock
 from cortex_plane.wiring import open_store
 from tests.contract.support import FATAL, Scene
@@ -33,12 +31,11 @@ numbers = count(1)
 
 @dataclass
 class Waiting:
-    """The model of a job that waits: where it stands, and whether it must be claimed alone."""
+    """The model of a job that waits: where it stands."""
 
     priority: int
     position: Fraction
     number: int
-    alone: bool = False
 
     @property
     def key(self) -> tuple[int, Fraction, int]:
@@ -78,9 +75,7 @@ class Model(RuleBasedStateMachine):
             return []
         if self.reserved is not None:
             return [self.reserved] if self.reserved in self.waiting and not self.running else []
-        jobs = self.order()[:limit]
-        alone = next((place for place, job in enumerate(jobs) if self.waiting[job].alone), None)
-        return jobs if alone is None else jobs[: max(alone, 1)]
+        return self.order()[:limit]
 
     # -- what can be done ------------------------------------------------------------------------
 
@@ -119,7 +114,7 @@ class Model(RuleBasedStateMachine):
                 assert self.do(self.scene.job(job)).crash_count == 3  # Poisoned.
                 self.end(job, JobStatus.FAILED)
             else:
-                self.waiting[job] = Waiting(place.priority, place.position, place.number, alone=True)
+                self.waiting[job] = Waiting(place.priority, place.position, place.number)
                 if job == self.reserved:
                     self.reserved = None
             assert not self.do(self.scene.finish(claimed, Done('"late"')))
@@ -202,10 +197,10 @@ class Model(RuleBasedStateMachine):
         )
         there = self.waiting[neighbour] if neighbour else None
         if there is None or there.priority != here.priority:
-            position = here.position + (-100 if before else 100)
+            position = here.position - 100 if before else Fraction(100 * next(numbers))
         else:
             position = (here.position + there.position) / 2
-        return Waiting(here.priority, position, moved.number, moved.alone)
+        return Waiting(here.priority, position, moved.number)
 
 
 def test_any_series_of_deeds_equals_the_model(database_url: str) -> None:

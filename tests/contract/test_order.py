@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from dataclasses import replace
+from itertools import accumulate
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cortex_plane.core.errors import Conflict, InvalidInput, JobNotFound, NotWaiting
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.order import Place, between
-from cortex_plane.core.states import JobStatus
-from cortex_plane.operations.move_job import move_job, set_priority
+from cortex_plane.errors import Conflict, InvalidInput, JobNotFound, NotWaiting
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.queues.model import Place, between, make_room
+from cortex_plane.queues.service import move_job, set_priority
 from tests.contract.support import Raw, Refused, Scene
 
 pytestmark = pytest.mark.anyio
@@ -64,24 +69,108 @@ async def test_any_series_of_moves_equals_a_list(scene: Scene, raw: Raw, moves: 
     assert await claimed_order(scene) == model
 
 
-@given(low=st.integers(-10_000, 10_000), gap=st.integers(0, 1_000))
-def test_between_is_strictly_between_or_nothing(low: int, gap: int) -> None:
-    found = between(low, low + gap)
+@given(low=st.integers(-10_000, 10_000), gap=st.integers(0, 1_000), room_above=st.booleans())
+def test_between_is_strictly_between_or_nothing(low: int, gap: int, room_above: bool) -> None:
+    found = between(low, low + gap, room_above=room_above)
 
     assert found is None if gap < 2 else found is not None and low < found < low + gap
 
 
-async def test_a_move_writes_one_row_and_renumbers_only_when_the_gap_is_used_up(scene: Scene, raw: Raw) -> None:
-    first, second, *others = [await scene.submit() for _ in range(12)]
-    before = dict(await raw("select id, position from cortex.job"))
-    await move_job(scene.store, others[0], Place.AFTER, first)
-    after = dict(await raw("select id, position from cortex.job"))
-    assert [str(job) for job in after if after[job] != before[job]] == [others[0]]
+@given(
+    below=st.lists(st.integers(0, 30), min_size=1, max_size=20),
+    above=st.lists(st.integers(0, 30), min_size=1, max_size=20),
+    is_open=st.booleans(),
+)
+def test_room_is_made_without_changing_the_order(below: list[int], above: list[int], is_open: bool) -> None:
+    lower, upper = [-sum(below[:count]) for count in range(1, len(below) + 1)], list(accumulate(above))
+    shift = make_room(lower, upper, below_is_open=is_open)
 
-    for job in others[1:]:  # Each halves the gap; the gap of a hundred is used up before all are through.
-        await move_job(scene.store, job, Place.AFTER, first)
-    assert await order(raw) == [first, *reversed(others), second]
-    assert sorted(row[0] for row in await raw("select position from cortex.job"))[:2] != [first, second]
+    if shift is None:
+        assert not is_open
+        assert lower[0] - lower[-1] < len(lower)
+        assert upper[-1] - upper[0] < len(upper)
+        return
+    side = lower if shift.down else upper
+    changed = [*shift.positions, *side[len(shift.positions) :]]
+    lower, upper = (changed, upper) if shift.down else (lower, changed)
+    assert upper[0] - lower[0] >= 2
+    assert shift.down is False or is_open or len(shift.positions) < len(side), "the last one stays"
+    shifted = [*reversed(lower[: len(shift.positions) + 1])] if shift.down else upper[: len(shift.positions) + 1]
+    assert shifted == sorted({*shifted}), "all apart, in their order"
+
+
+async def changed_by(raw: Raw, move: Awaitable[None]) -> int:
+    """How many jobs have another position after a move."""
+    before = dict(await raw("select id, position from cortex.job"))
+    await move
+    after = dict(await raw("select id, position from cortex.job"))
+    return sum(after[job] != before[job] for job in after)
+
+
+async def test_a_move_writes_one_row_while_numbers_are_free(scene: Scene, raw: Raw) -> None:
+    first, *others = [await scene.submit() for _ in range(12)]
+
+    assert await changed_by(raw, move_job(scene.store, others[5], Place.AFTER, first)) == 1
+    assert await changed_by(raw, move_job(scene.store, others[7], Place.FRONT)) == 1
+    assert await changed_by(raw, move_job(scene.store, others[2], Place.BACK)) == 1
+
+
+async def many(scene: Scene, count: int) -> list[JobId]:
+    new = await scene.new_job()
+    return await scene.store.jobs.submit([replace(new, id=JobId(new_id())) for _ in range(count)])
+
+
+@pytest.mark.parametrize("pattern", ["before the same", "after the same", "before the last", "on both sides of the last"])
+async def test_moves_to_one_place_never_rewrite_the_queue(scene: Scene, raw: Raw, pattern: str) -> None:
+    jobs = await many(scene, 400)
+    middle, model, written = jobs[200], list(jobs), 0
+    last = middle
+    for number, job in enumerate(jobs[-120:]):
+        beside = middle if pattern.endswith("same") else last
+        place = Place.BEFORE if pattern.startswith("before") or (pattern.startswith("on") and number % 2) else Place.AFTER
+        rows = await changed_by(raw, move_job(scene.store, job, place, beside))
+        assert rows <= 100
+        written += rows
+        model = moved(model, model.index(job), place, model.index(beside))
+        last = job
+
+    assert await order(raw) == model
+    assert written <= 10 * 120, "a move writes a few rows, on average"
+
+
+async def test_what_is_moved_to_the_back_stays_before_what_is_submitted_later(scene: Scene, raw: Raw) -> None:
+    first, second, third = [await scene.submit() for _ in range(3)]
+    for job in (first, second, third, first):
+        await move_job(scene.store, job, Place.BACK)
+    later = await scene.submit()
+
+    assert await order(raw) == [second, third, first, later]
+
+
+async def test_an_approved_job_keeps_its_place_when_others_are_shifted(scene: Scene, raw: Raw) -> None:
+    """It has a run already, so its position is fixed; the others go around it."""
+    jobs = await many(scene, 60)
+    await fix(raw, jobs[30])
+    for job in reversed(jobs[40:]):
+        await move_job(scene.store, job, Place.AFTER, jobs[29])
+        await move_job(scene.store, job, Place.BEFORE, jobs[31])
+        await move_job(scene.store, job, Place.BEFORE, jobs[30])
+
+    rows = await raw("select job_id from cortex.queue_entry order by rank, position, created_at, job_id")
+    assert [str(row[0]) for row in rows] == [*jobs[:30], *reversed(jobs[40:]), *jobs[30:40]]
+
+
+async def fix(raw: Raw, job: JobId) -> None:
+    """Makes it what an approved job is that no worker has taken over yet: RUNNING, with a place in the queue."""
+    [(position,)] = await raw(f"select position from cortex.queue_entry where job_id = '{job}'")
+    columns = "id, job_id, tenant_id, queue, job_type, state, rank, position, created_at, due_at"
+    await raw(f"create table kept as select * from cortex.queue_entry where job_id = '{job}'")
+    await raw(
+        f"update cortex.job set status = 'RUNNING', run_id = id, attempt = 1, revision = revision + 1, updated_at = {raw.now} "
+        f"where id = '{job}'"
+    )
+    await raw(f"insert into cortex.queue_entry ({columns}) select {columns} from kept")
+    assert position
 
 
 async def test_a_job_takes_the_priority_of_its_new_neighbour(scene: Scene, raw: Raw) -> None:

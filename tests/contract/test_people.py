@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID
-from cortex_plane.core.people import (
+from cortex_plane.errors import InvalidInput
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID
+from cortex_plane.people.model import (
     ChannelNotFound,
     ChannelTaken,
     SessionId,
@@ -20,13 +20,18 @@ from cortex_plane.core.people import (
     UserId,
     UserNotFound,
 )
-from cortex_plane.operations.add_user import add_user
-from cortex_plane.operations.add_user_group import add_user_group
-from cortex_plane.operations.join_user_group import join_user_group, leave_user_group
-from cortex_plane.operations.link_channel import link_channel, unlink_channel
-from cortex_plane.operations.start_session import start_session
-from cortex_plane.operations.switch_user import disable_user, enable_user
-from cortex_plane.ports.store import Store
+from cortex_plane.people.sessions import start_session
+from cortex_plane.people.users import (
+    add_user,
+    add_user_group,
+    disable_user,
+    enable_user,
+    join_user_group,
+    leave_user_group,
+    link_channel,
+    unlink_channel,
+)
+from cortex_plane.stores import Store
 from tests.contract.support import Scene
 
 pytestmark = pytest.mark.anyio

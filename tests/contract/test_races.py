@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import Claimed, JobId, NewJob, WorkerId
-from cortex_plane.core.outcomes import Done, Interrupted
-from cortex_plane.core.states import JobStatus
-from cortex_plane.ports.store import Queue, Store
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed, JobId, NewJob, WorkerId
+from cortex_plane.jobs.outcomes import Done, Interrupted
+from cortex_plane.jobs.queue_store import Queue
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.stores import Store
 from tests.contract.sessions import Session, sessions
 from tests.contract.support import Scene, ended, run_ids
 

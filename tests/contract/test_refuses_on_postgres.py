@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.retry import RetryPolicy
-from cortex_plane.core.states import TERMINAL, JobStatus
-from cortex_plane.ports.store import Store
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.retry import RetryPolicy
+from cortex_plane.jobs.states import TERMINAL, JobStatus
+from cortex_plane.stores import Store
 from cortex_plane.testing import ManualClock
 from tests.contract.support import Raw, Refused, Scene, raw_client
 

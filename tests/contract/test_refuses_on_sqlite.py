@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.states import JobStatus
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.states import JobStatus
 from tests.contract.support import Raw, Refused, Scene, into
 
 pytestmark = pytest.mark.anyio

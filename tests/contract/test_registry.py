@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.agents import AgentConfig, AgentRecord
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, AgentId, TenantId
-from cortex_plane.core.retry import Backoff, RetryPolicy
+from cortex_plane.agents.model import AgentConfig, AgentRecord
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, AgentId, TenantId
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
 from tests.contract.support import Raw, Scene
 
 pytestmark = pytest.mark.anyio

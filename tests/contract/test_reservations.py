@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import Conflict, Denied, NotFound, QueueBusy
-from cortex_plane.core.jobs import Claimed, JobId
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.reservations import ReservationId, ReservationStatus
-from cortex_plane.core.states import JobStatus
-from cortex_plane.operations.run_now import release
+from cortex_plane.errors import Conflict, Denied, NotFound, QueueBusy
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed, JobId
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.queues.model import ReservationId, ReservationStatus
+from cortex_plane.queues.reservations import release
 from tests.contract.support import BOOM, FATAL, Raw, Refused, Scene
 
 pytestmark = pytest.mark.anyio
@@ -152,3 +152,13 @@ async def test_only_the_holder_or_force_releases_it(scene: Scene) -> None:
         await release(scene.store, reservation_id, by="ada")
     with pytest.raises(NotFound):
         await release(scene.store, ReservationId(new_id()), by="ada")
+
+
+async def test_a_reserved_job_takes_a_place_of_a_full_claim(scene: Scene) -> None:
+    """There are only so many run ids: one job more than those once ended every worker that read another busy queue."""
+    others = [await scene.submit(queue="other") for _ in range(3)]
+    _, direct = await reserve(scene)
+    worker = await scene.worker()
+
+    assert ids(await scene.claim(worker, 2, ("default", "other"))) == [direct, others[0]]
+    assert ids(await scene.claim(worker, 10, ("default", "other"))) == others[1:]

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import JobNotFound, StillRunning
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.retry import Backoff, RetryPolicy
-from cortex_plane.core.states import TERMINAL, JobStatus
-from cortex_plane.operations.retry_job import retry_job
+from cortex_plane.errors import JobNotFound, StillRunning
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.changes import retry_job
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.jobs.states import TERMINAL, JobStatus
 from tests.contract.support import BOOM, FATAL, Raw, Refused, Scene
 
 pytestmark = pytest.mark.anyio

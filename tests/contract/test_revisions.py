@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import CortexError, RevisionChanged, StillRunning
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.order import Place
-from cortex_plane.operations.cancel_job import cancel_job
-from cortex_plane.operations.move_job import move_job, set_priority
-from cortex_plane.operations.retry_job import retry_job
+from cortex_plane.errors import CortexError, RevisionChanged, StillRunning
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.changes import cancel_job, retry_job
+from cortex_plane.jobs.model import JobId
+from cortex_plane.queues.model import Place
+from cortex_plane.queues.service import move_job, set_priority
 from tests.contract.support import Scene
 
 pytestmark = pytest.mark.anyio

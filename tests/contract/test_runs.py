@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.adapters.storage import runs
-from cortex_plane.core.errors import AmbiguousRun, AmbiguousWorker, InvalidInput, RunNotFound, WorkerNotFound
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.run_pages import RunPage
-from cortex_plane.core.states import RunStatus
-from cortex_plane.operations.find_run import find_run
-from cortex_plane.operations.find_worker import find_worker
-from cortex_plane.operations.list_runs import list_runs
+from cortex_plane.errors import AmbiguousRun, AmbiguousWorker, InvalidInput, RunNotFound, WorkerNotFound
+from cortex_plane.jobs import runs
+from cortex_plane.jobs.model import RunPage
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.runs import find_run, list_runs
+from cortex_plane.jobs.states import RunStatus
+from cortex_plane.worker.service import find_worker
 from tests.contract.support import BOOM, FATAL, Scene
 
 pytestmark = pytest.mark.anyio

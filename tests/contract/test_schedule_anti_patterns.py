@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.http.itself import serve_itself
+from cortex_plane.http.embedded import serve_itself
 from cortex_plane.testing import TestPlane
 from tests.contract.schedule_scene import reporting
 
@@ -21,7 +21,7 @@ async def test_schedules_are_not_polled(plane: TestPlane, database_url: str) -> 
     await plane.work()
     store: Any = await plane.store
     asked: list[str] = []
-    for name in ("read", "write", "write_small", "write_once"):
+    for name in ("read", "write", "write_small", "write_batch", "write_once"):
         original = getattr(store._database, name)
 
         def noting(statement: str, *values: Any, original: Any = original, **named: Any) -> Any:

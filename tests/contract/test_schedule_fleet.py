@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cortex_plane.core.errors import InvalidInput
+from cortex_plane.durable.context import Context
+from cortex_plane.errors import InvalidInput
 from cortex_plane.plane import Plane
-from cortex_plane.runtime.context import Context
-from cortex_plane.runtime.reconciler import Reconciler
 from cortex_plane.settings import Settings
 from cortex_plane.testing import TestPlane
+from cortex_plane.worker.reconciler import Reconciler
 from tests.contract.schedule_scene import reporting, settle, slots
 
 pytestmark = pytest.mark.anyio

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import ast
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.asgi_client import AsgiClient
-from cortex_plane.adapters.execution_client import HttpExecution
-from cortex_plane.adapters.http.itself import serve_itself
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import Denied
-from cortex_plane.core.execution import KeyReused, Started
-from cortex_plane.core.grants import GrantRefused
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.retry import RetryPolicy
-from cortex_plane.core.schedules import slot_key
-from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.execution.look_at_run import look_at_run
-from cortex_plane.operations.execution.start_run import RunWish, start_run
-from cortex_plane.operations.mend_schedules import mend_schedules
-from cortex_plane.ports.execution import ExecutionRefused
-from cortex_plane.runtime import slots as slot_runner
-from cortex_plane.runtime.context import Context
+from cortex_plane.agents.directory import Directory
+from cortex_plane.durable.context import Context
+from cortex_plane.errors import Denied, Unavailable
+from cortex_plane.grants.execution import RunWish, look_at_run, start_run
+from cortex_plane.grants.execution_client import AsgiClient, HttpExecution
+from cortex_plane.grants.execution_service import ExecutionRefused
+from cortex_plane.grants.model import GrantRefused, KeyReused, Started
+from cortex_plane.http.embedded import serve_itself
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.retry import RetryPolicy
+from cortex_plane.schedules import runner as slot_runner
+from cortex_plane.schedules.model import slot_key
 from cortex_plane.testing import TestPlane
+from cortex_plane.worker.reconciler import mend_schedules
 from tests.contract.schedule_scene import (
     NotedExecution,
     look_after,
@@ -233,8 +231,8 @@ async def test_execution_via_service_api() -> None:
     tree = ast.parse(Path(slot_runner.__file__).read_text())
     imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
 
-    assert "cortex_plane.ports.execution" in imported
-    assert not [name for name in imported if name.startswith(("cortex_plane.operations.execution", "cortex_plane.adapters"))]
+    assert "cortex_plane.grants.execution_service" in imported
+    assert not [name for name in imported if re.match(r"cortex_plane\.(grants\.execution$|graphs\b|integrations\b|http\b)", name)]
 
 
 async def test_execution_via_service_api_over_http(plane: TestPlane) -> None:
@@ -267,7 +265,7 @@ async def test_internal_api_shared_secret(plane: TestPlane) -> None:
     grant = await plane.grants.add(["agent:run:report"])
 
     for wrong in ("", "wrong", secret[:-1], secret.swapcase()):
-        with pytest.raises(ExecutionRefused, match="401"):
+        with pytest.raises(Unavailable, match="401"):
             await HttpExecution(client, "http://localhost", wrong).start("agent:report", "k", grant.id, {}, "test")
     assert await plane.list() == []
 

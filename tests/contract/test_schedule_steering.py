@@ -6,16 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import Conflict, InvalidInput
-from cortex_plane.core.grants import GrantRefused
-from cortex_plane.core.retry import RetryPolicy
-from cortex_plane.core.schedules import ScheduleExists, ScheduleNotFound
-from cortex_plane.core.states import JobStatus
-from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.mend_schedules import mend_schedules
-from cortex_plane.runtime.context import Context
+from cortex_plane.agents.directory import Directory
+from cortex_plane.durable.context import Context
+from cortex_plane.errors import Conflict, InvalidInput
+from cortex_plane.grants.model import GrantRefused
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.retry import RetryPolicy
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.schedules.model import ScheduleExists, ScheduleNotFound
 from cortex_plane.testing import TestPlane
+from cortex_plane.worker.reconciler import mend_schedules
 from tests.contract.schedule_scene import (
     pass_time,
     reporting,
@@ -272,18 +272,24 @@ async def test_a_name_is_taken_once_and_nothing_of_the_second_is_left(plane: Tes
     assert len(await waiting_slot_jobs(plane)) == 1
 
 
-async def test_a_lost_slot_ends_in_error_and_the_chain_goes_on(plane: TestPlane) -> None:
-    slow(plane)
+async def test_a_slot_whose_job_was_lost_gets_another_and_ends_as_its_run_does(plane: TestPlane) -> None:
+    told, free = slow(plane)
     schedule = await plane.schedules.add("hourly", "agent:slow", "0 * * * *")
     await plane.clock.advance(HOUR)
     await settle(plane)
     store = await plane.store
     await store.jobs.cancel((await plane.schedules.get(schedule.id)).slot_job_id or schedule.id, None, None)  # type: ignore[arg-type]
 
+    await plane.clock.advance(HOUR)
     await mend_schedules(store, Directory(store), new_id)
+    await settle(plane)
+    assert await statuses(plane, "hourly") == [("10:00", "running")]
+    free.set()
+    await pass_time(plane, timedelta(minutes=10), timedelta(minutes=2))
 
-    assert await statuses(plane, "hourly") == [("10:00", "slot_lost")]
-    assert (await plane.schedules.get("hourly")).next_run_at == datetime(2026, 1, 5, 11, tzinfo=UTC)
+    assert await statuses(plane, "hourly") == [("10:00", "success"), ("11:00", "overlap")]
+    assert (told.count("ended"), len(await plane.list(agent="slow"))) == (1, 1)
+    assert (await plane.schedules.get("hourly")).next_run_at == datetime(2026, 1, 5, 12, tzinfo=UTC)
     assert len(await waiting_slot_jobs(plane)) == 1
 
 

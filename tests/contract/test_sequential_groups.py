@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.groups import GroupStatus
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.states import JobStatus
+from cortex_plane.groups.model import GroupStatus
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.states import JobStatus
 from tests.contract.group_scene import CHAIN, FAILURE, SUCCESS, GroupScene
 from tests.contract.support import BOOM, Raw, Scene
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import Claimed, JobId, TenantId
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.retry import Backoff, RetryPolicy
-from cortex_plane.core.states import JobStatus
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed, JobId, TenantId
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.jobs.states import JobStatus
 from tests.contract.support import BOOM, Raw, Refused, Scene, into
 
 pytestmark = pytest.mark.anyio

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.people import UserId
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.ids import new_id
+from cortex_plane.people.model import UserId
 from tests.contract.support import Raw, Scene
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.schedules import Schedule
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.schedules.model import Schedule
 from cortex_plane.testing import TestPlane
 from tests.contract.killing import Killed, Killer
 from tests.contract.schedule_scene import look_after, reporting, slots

@@ -6,13 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.retry import RetryPolicy
-from cortex_plane.core.schedules import MissedRule
-from cortex_plane.core.states import JobStatus
-from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.slot_jobs import slot_jobs
-from cortex_plane.runtime.context import Context
+from cortex_plane.agents.directory import Directory
+from cortex_plane.durable.context import Context
+from cortex_plane.errors import Unavailable
+from cortex_plane.grants.execution import LocalExecution
+from cortex_plane.grants.execution_service import ExecutionRefused
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.retry import RetryPolicy
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.schedules.model import MissedRule, slot_key
+from cortex_plane.schedules.terms import slot_jobs
 from cortex_plane.testing import TestPlane
 from tests.contract.schedule_scene import (
     NotedExecution,
@@ -135,6 +139,105 @@ async def test_a_slot_that_is_replaced_while_it_starts_leaves_nothing_behind(pla
 
     assert ended == "ended meanwhile"
     assert [call[0] for call in service.calls] == ["start", "stop"]
+
+
+async def test_a_run_that_was_started_and_not_noted_is_stopped_when_its_slot_is_replaced(plane: TestPlane) -> None:
+    """The worker died between starting the run and noting it."""
+    slow(plane)
+    schedule = await plane.schedules.add("hourly", "agent:slow", "0 * * * *", overlap="replace")
+    store, at = await plane.store, schedule.next_run_at
+    assert at is not None
+    await plane.clock.set(at)
+    make_job = await slot_jobs(store, Directory(store), new_id)
+    first_job = JobId(schedule.slot_job_id or "")
+    await store.slots.begin(schedule.id, at, "cron", first_job, make_job)
+    service = LocalExecution(store, Directory(store), plane.clock, new_id)
+    started = await service.start("agent:slow", slot_key(schedule.id, at), schedule.grant_id, {}, "cortex-scheduler")
+
+    await plane.clock.advance(hours=1)
+    await settle(plane)
+
+    first, second = await slots(plane, "hourly")
+    assert (first.error_code, second.status) == ("replaced", "running")
+    assert (await plane.get(started.run_id)).status is JobStatus.CANCELLED
+
+
+async def test_an_execution_service_that_is_away_for_hours_costs_no_slot(plane: TestPlane) -> None:
+    reporting(plane)
+    schedule = await plane.schedules.add("hourly", "agent:report", "0 * * * *")
+    at = schedule.next_run_at
+    assert at is not None
+    await plane.clock.set(at)
+    service = NotedExecution(refuses=Unavailable("The execution service answered 503: away"))
+
+    away = [await look_after(plane, schedule, at, service)]
+    await plane.clock.advance(hours=5)
+    away.append(await look_after(plane, schedule, at, service))
+    service.refuses = None
+    ended = await look_after(plane, schedule, at, service)
+
+    assert (away, ended) == (["sleeping", "sleeping"], "success")
+    assert (await slots(plane, "hourly"))[0].status == "success"
+
+
+async def test_a_start_that_is_refused_though_it_was_carried_out_leaves_the_slot_with_its_run(plane: TestPlane) -> None:
+    """The service has started the run, and what stands between answers otherwise."""
+    reporting(plane)
+    schedule = await plane.schedules.add("hourly", "agent:report", "0 * * * *")
+    store, at = await plane.store, schedule.next_run_at
+    assert at is not None
+    await plane.clock.set(at)
+    real = LocalExecution(store, Directory(store), plane.clock, new_id)
+
+    async def meanwhile() -> None:
+        await real.start("agent:report", slot_key(schedule.id, at), schedule.grant_id, {}, "cortex-scheduler")
+
+    refusing = NotedExecution(refuses=ExecutionRefused("http_403", "The execution service answered 403"), meanwhile=meanwhile)
+    first = await look_after(plane, schedule, at, refusing)
+    await plane.work()
+    ended = await look_after(plane, schedule, at, real)
+
+    assert (first, ended) == ("sleeping", "success")
+    assert [slot.status for slot in await slots(plane, "hourly")] == ["success"]
+
+
+async def test_a_run_whose_stop_is_refused_does_not_cost_the_slot_that_replaces_it(plane: TestPlane) -> None:
+    slow(plane)
+    schedule = await plane.schedules.add("hourly", "agent:slow", "0 * * * *", overlap="replace")
+    assert schedule.next_run_at is not None
+    await plane.clock.set(schedule.next_run_at)
+    await settle(plane)
+    await plane.clock.advance(hours=1)
+
+    service = NotedExecution(state="running", refuses_stop=ExecutionRefused("unknown_target", "There is no such run."))
+    second = await look_after(plane, schedule, schedule.next_run_at + timedelta(hours=1), service)
+
+    assert second == "sleeping"
+    assert [slot.status for slot in await slots(plane, "hourly")] == ["error", "running"]
+
+
+async def test_a_replaced_run_is_stopped_though_the_service_is_away_for_hours(plane: TestPlane) -> None:
+    """The slot that replaced it was replaced meanwhile, so that only its own job can stop it."""
+    slow(plane)
+    schedule = await plane.schedules.add("hourly", "agent:slow", "0 * * * *", overlap="replace")
+    assert schedule.next_run_at is not None
+    at = schedule.next_run_at
+    await plane.clock.set(at)
+    await plane.work()
+    [first] = await slots(plane, "hourly")
+    store = await plane.store
+    make_job = await slot_jobs(store, Directory(store), new_id)
+    await store.slots.end(first.id, "error", "replaced", "The slot of 11:00 took its place.", make_job)
+
+    away = NotedExecution(refuses_stop=Unavailable("The execution service answered 503: away"))
+    looks = []
+    for _ in range(5):
+        looks.append(await look_after(plane, schedule, at, away))
+        await plane.clock.advance(hours=1)
+    ended = await look_after(plane, schedule, at)
+
+    assert (set(looks), ended) == ({"sleeping"}, "error")
+    assert (await plane.get(first.run_id or "")).status is JobStatus.CANCELLED
 
 
 async def test_a_run_that_is_retried_as_another_job_is_one_run_and_each_try_is_charged_to_it(plane: TestPlane) -> None:

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.events import NewEvent
-from cortex_plane.core.instants import as_datetime
-from cortex_plane.core.order import Place
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.states import JobStatus
-from cortex_plane.operations.look_at_load import look_at_failures, look_at_load, look_into_queue
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.clock import as_datetime
+from cortex_plane.jobs.events import NewEvent
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.metrics.service import look_at_failures, look_at_load, look_into_queue
+from cortex_plane.queues.model import Place
 from tests.contract.support import BOOM, Scene
 
 pytestmark = pytest.mark.anyio
@@ -109,7 +109,7 @@ async def test_the_head_of_a_queue_is_told_in_the_order_of_claims(scene: Scene) 
 async def test_a_queue_whose_tenants_take_turns_is_told_too(scene: Scene) -> None:
     from dataclasses import replace
 
-    from cortex_plane.core.controls import Scope
+    from cortex_plane.queues.model import Scope
 
     entry = AuditEntry("FAIR_SHARE_SET", "queue", "default")
     await scene.store.controls.change(Scope.QUEUE, "default", lambda control: replace(control, fair_share=True), entry)

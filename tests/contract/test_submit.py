@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import CortexError
-from cortex_plane.core.instants import instant
-from cortex_plane.core.jobs import JobId, NewJob
-from cortex_plane.core.retry import Backoff, RetryPolicy
-from cortex_plane.core.states import JobStatus
+from cortex_plane.clock import instant
+from cortex_plane.errors import CortexError
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId, NewJob
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.jobs.states import JobStatus
 from tests.contract.support import Raw, Scene
 
 pytestmark = pytest.mark.anyio

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from cortex_plane.core.approvals import NewApproval
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.controls import Scope, paused
-from cortex_plane.core.jobs import Claimed, JobId
-from cortex_plane.core.outcomes import Done, HandedBack
-from cortex_plane.core.people import User
-from cortex_plane.core.states import JobStatus, RunStatus
-from cortex_plane.core.workers import actor_of
-from cortex_plane.operations.explain_job import explain_job
+from cortex_plane.approvals.model import NewApproval
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.jobs.model import Claimed, JobId
+from cortex_plane.jobs.outcomes import Done, HandedBack
+from cortex_plane.jobs.states import JobStatus, RunStatus
+from cortex_plane.people.model import User
+from cortex_plane.queues.model import Scope, paused
+from cortex_plane.queues.why import explain_job
+from cortex_plane.worker.model import actor_of
 from tests.contract.approval_scene import Desk
 from tests.contract.support import Raw, Scene, into, run_ids
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, TenantId
-from cortex_plane.core.retry import Backoff, RetryPolicy
-from cortex_plane.core.templates import NewTemplate, TemplateId
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, TenantId
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.templates.model import NewTemplate, TemplateId
 from tests.contract.support import Scene
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ FULL = {
     "priority": 3,
     "max_retries": 5,
     "retry_policy": RetryPolicy("chain", 4, Backoff(base_seconds=7)),
-    "timeout_seconds": 2.5,
+    "run_timeout_seconds": 2.5,
     "tags": ("x", "y"),
     "created_by": "ada",
 }
@@ -40,7 +40,17 @@ async def test_a_template_is_kept_as_it_was_saved(scene: Scene) -> None:
 
     assert saved == await scene.store.templates.get(DEFAULT_TENANT_ID, "nightly")
     assert (saved.id, saved.version, saved.params, saved.tags) == (new.id, 1, {"word": "a"}, ["x", "y"])
-    same = ("name", "job_type", "queue", "priority", "max_retries", "retry_policy", "timeout_seconds", "created_by")
+    same = (
+        "name",
+        "job_type",
+        "queue",
+        "priority",
+        "max_retries",
+        "retry_policy",
+        "run_timeout_seconds",
+        "deadline_seconds",
+        "created_by",
+    )
     assert {field: getattr(saved, field) for field in same} == {field: getattr(new, field) for field in same}
     assert saved.created_at == saved.updated_at == scene.now
 

@@ -6,14 +6,13 @@ import asyncio
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.controls import Scope
-from cortex_plane.core.errors import InvalidInput, TenantExists, TenantNotFound
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, INTERNAL_QUEUE
-from cortex_plane.core.outcomes import Done
-from cortex_plane.operations import steer_work
-from cortex_plane.operations.add_tenant import add_tenant
-from cortex_plane.operations.show_tenant import list_tenants, show_tenant
+from cortex_plane.errors import InvalidInput, TenantExists, TenantNotFound
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, INTERNAL_QUEUE
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.people.tenants import add_tenant, list_tenants, show_tenant
+from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues.model import Scope
 from tests.contract.support import Scene, ended
 
 pytestmark = pytest.mark.anyio

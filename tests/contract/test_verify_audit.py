@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.audit_chain import Finding, FindingKind, Seal, seal_after
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID
-from cortex_plane.operations import seal_audit as sealing
-from cortex_plane.operations import verify_audit as verifying
-from cortex_plane.operations.seal_audit import seal_audit
-from cortex_plane.operations.verify_audit import verify_audit
+from cortex_plane.audit import service as sealing
+from cortex_plane.audit import service as verifying
+from cortex_plane.audit.model import AuditEntry, Finding, FindingKind, Seal, seal_after
+from cortex_plane.audit.service import seal_audit, verify_audit
+from cortex_plane.errors import InvalidInput
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID
 from tests.contract.support import Raw, Scene
 from tests.contract.test_repair import triggers_off
 
@@ -45,10 +43,11 @@ async def corrupt(raw: Raw, *statements: str) -> None:
 def insertion(raw: Raw, seq: int, object_id: str) -> str:
     """A copy of an entry, under another number and for another object."""
     overriding = "overriding system value" if raw.kind == "postgres" else ""
+    words = "actor, action, object_type, {}, reason, source, details"
+    salt = f"coalesce((select o.salt from cortex.audit_log o where o.object_id = '{object_id}'), salt)"
     return (
-        f"insert into cortex.audit_log (seq, at, tenant_id, actor, action, object_type, object_id, reason, source, details) "
-        f"{overriding} select {seq}, at, tenant_id, actor, action, object_type, '{object_id}', reason, source, details "
-        f"from cortex.audit_log where seq = 1"
+        f"insert into cortex.audit_log (seq, at, tenant_id, {words.format('object_id')}, salt) {overriding} "
+        f"select {seq}, at, tenant_id, {words.format(repr(object_id))}, {salt} from cortex.audit_log where seq = 1"
     )
 
 
@@ -125,7 +124,12 @@ async def test_a_whole_seal_of_deleted_entries_is_found(log: Scene, raw: Raw) ->
 
 
 async def test_two_entries_that_changed_places_are_found(log: Scene, raw: Raw) -> None:
-    await corrupt(raw, "update cortex.audit_log set object_id = case seq when 5 then '6' else '5' end where seq in (5, 6)")
+    await corrupt(
+        raw,
+        "with old as materialized (select seq, salt from cortex.audit_log) update cortex.audit_log set "
+        "object_id = case seq when 5 then '6' else '5' end, salt = (select o.salt from old o where o.seq = 11 - audit_log.seq) "
+        "where seq in (5, 6)",
+    )
 
     assert await findings(log) == [Finding(K.ENTRY_MOVED, 2, 5, 6), Finding(K.ENTRY_MOVED, 2, 6, 5)]
 

@@ -8,16 +8,16 @@ from datetime import timedelta
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.agents import AgentConfig
-from cortex_plane.core.errors import WorkerHasEnded
-from cortex_plane.core.jobs import JobId, WorkerId
-from cortex_plane.core.outcomes import Chance, Done, after_crash
-from cortex_plane.core.states import JobStatus, RunStatus, WorkerStatus
-from cortex_plane.core.workers import Beat, NewWorker, WorkerRecord
-from cortex_plane.operations.drain_worker import drain_worker
-from cortex_plane.operations.explain_job import explain_job
-from cortex_plane.operations.rescue_runs import declare_lost, rescue_runs
+from cortex_plane.agents.model import AgentConfig
+from cortex_plane.errors import WorkerHasEnded
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId, WorkerId
+from cortex_plane.jobs.outcomes import Chance, Done, after_crash
+from cortex_plane.jobs.states import JobStatus, RunStatus, WorkerStatus
+from cortex_plane.queues.why import explain_job
+from cortex_plane.worker.model import Beat, NewWorker, WorkerRecord
+from cortex_plane.worker.rescue import declare_lost, rescue_runs
+from cortex_plane.worker.service import drain_worker
 from tests.contract.support import Raw, Scene
 
 pytestmark = pytest.mark.anyio
@@ -133,8 +133,9 @@ async def test_the_runs_of_a_lost_worker_are_found_with_all_that_a_decision_need
     lost = await scene.store.workers.lost_runs(10)
     assert [run.claimed for run in lost] == [claimed[0], claimed[2]]
     assert [run.claimed.job_id for run in lost] == [jobs[0], jobs[2]]
-    assert {(run.worker_id, run.claimed_together) for run in lost} == {(worker, 3)}
-    assert [run.newest for run in lost] == [False, True]
+    assert {run.worker_id for run in lost} == {worker}
+    assert [await scene.store.workers.crashed_run(run.claimed.job_id, run.claimed.run_id) for run in lost] == lost
+    assert await scene.store.workers.crashed_run(claimed[1].job_id, claimed[1].run_id) is None
     assert {run.agent for run in lost} == {AgentConfig(on_crash="fail", crash_limit=7)}
     assert len(await scene.store.workers.lost_runs(1)) == 1
 
@@ -151,7 +152,7 @@ async def test_a_rescue_goes_on_until_no_run_is_left_and_then_ends(scene: Scene)
     assert (await record(scene, dead)).ended_at == scene.now
     for one in claimed:
         job = await scene.job(one.job_id)
-        assert (job.status, job.wait_reason, job.retry_count, job.crash_count) == (JobStatus.RETRY, "worker_lost", 0, 0)
+        assert (job.status, job.wait_reason, job.retry_count, job.crash_count) == (JobStatus.RETRY, "worker_lost", 0, 1)
         [run] = await scene.store.jobs.runs(one.job_id)
         assert (run.status, run.error) == (RunStatus.FAILED, "worker lost")
     assert await scene.store.queue.depths() == {"default": {"ready": 5}}

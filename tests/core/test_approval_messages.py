@@ -9,9 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.core.approval_messages import Click, button_data, button_meaning, shown_of
-from cortex_plane.core.approval_texts import cut, details_of, lines, one_line, shortened, utf16_size, without_fences
-from cortex_plane.core.errors import InvalidInput
+from cortex_plane.approvals.messages import (
+    Click,
+    button_data,
+    button_meaning,
+    cut,
+    details_of,
+    lines,
+    one_line,
+    shortened,
+    shown_of,
+    utf16_size,
+    without_fences,
+)
+from cortex_plane.errors import InvalidInput
 from tests.adapters.channels.messages import APPROVED, TOKEN, details, long_texts, message, messages, texts
 
 

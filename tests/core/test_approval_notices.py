@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.core.approval_notices import closed_of, key_of, message_of, sent_of
-from cortex_plane.core.approval_tokens import mint
-from cortex_plane.core.approvals import NOBODY, ApprovalId, ApprovalRequest, Notification, Purpose
-from cortex_plane.core.jobs import AgentId, JobId, RunId, TenantId
-from cortex_plane.core.people import UserId
+from cortex_plane.approvals.decisions import mint
+from cortex_plane.approvals.messages import closed_of, key_of, message_of, sent_of
+from cortex_plane.approvals.model import NOBODY, ApprovalId, ApprovalRequest, Notification, Purpose, Superseded
+from cortex_plane.jobs.model import AgentId, JobId, RunId, TenantId
+from cortex_plane.people.model import UserId
 
 AT = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 TOKEN = mint(bytes(32))
@@ -115,3 +115,25 @@ def test_each_message_has_a_key_of_its_own_that_tells_nothing() -> None:
     assert len(keys) == 4
     assert key_of(REQUEST, one) == key_of(REQUEST, replace(one, where=None, notification_sent_at=AT))
     assert sent_of(one).where == {"chat_id": 42}
+
+
+EARLIER = Superseded(ApprovalId("0197a1b2-0000-7000-8000-000000000009"), REQUEST.job_id, "Ship 1.4.0", "approved", "Alice", AT)
+
+
+def test_approvers_are_told_why_they_are_asked_again() -> None:
+    message = message_of(replace(REQUEST, supersedes=EARLIER), "ask", TOKEN, "https://plane.example.com")
+
+    assert "the agent's code words this request otherwise than before" in message.summary
+    assert "The earlier wording was approved by Alice; that does not count for this one." in message.summary
+
+
+def test_approvers_of_a_job_that_is_run_again_are_told_so() -> None:
+    earlier = replace(EARLIER, job_id=JobId("0197a1b2-0000-7000-8000-00000000000a"), outcome="denied")
+
+    message = message_of(replace(REQUEST, supersedes=earlier), "ask", TOKEN, "https://plane.example.com")
+
+    assert "the job is run again. In its first run this was denied by Alice." in message.summary
+
+
+def test_the_message_of_a_superseded_request_says_so() -> None:
+    assert closed_of(replace(REQUEST, outcome="superseded", closed_at=AT)).headline == "🔁 Asked again in other words"

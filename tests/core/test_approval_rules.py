@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from decimal import Decimal
+from time import monotonic
+from typing import Any, Literal, Optional
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field
 
-from cortex_plane.core.agents import AgentConfig
-from cortex_plane.core.approval_config import ApprovalConfig
-from cortex_plane.core.approval_edits import edited
-from cortex_plane.core.approval_rules import checked_reason, duration, expiry_message, goes_on, new_approval, outcome_of_expiry
-from cortex_plane.core.approvals import ApprovalId, Approvers, NewApproval, digest_of
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.jobs import AgentId, JobId, RunId, TenantId
-from cortex_plane.core.normal_json import Json
-from cortex_plane.core.people import UserGroupId, UserId
-from cortex_plane.ports.json_text import dumps, loads
+from cortex_plane.agents.model import AgentConfig
+from cortex_plane.approvals.decisions import edited
+from cortex_plane.approvals.model import ApprovalId, Approvers, NewApproval, digest_of
+from cortex_plane.approvals.rules import (
+    ApprovalConfig,
+    checked_reason,
+    duration,
+    expiry_message,
+    goes_on,
+    new_approval,
+    outcome_of_expiry,
+)
+from cortex_plane.errors import InvalidInput
+from cortex_plane.jobs.model import AgentId, JobId, RunId, TenantId
+from cortex_plane.json import Json, dumps, loads
+from cortex_plane.json_schema import check_document, check_schema
+from cortex_plane.people.model import UserGroupId, UserId
 
 
 def _storable(value: Any) -> bool:
@@ -49,6 +61,7 @@ def approval(**fields: Any) -> NewApproval:
         tenant_id=TenantId("tenant"),
         gate_key=values.pop("gate_key", "approval"),
         token_hash="0" * 64,
+        check_schema=check_schema,
         **values,
     )
 
@@ -96,7 +109,12 @@ def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
         ("quorum", {"quorum": 2, "approvers": Approvers((UserId("ann"), UserId("ann")))}),
         ("ttl", {"ttl_seconds": 0}),
         ("ttl", {"ttl_seconds": float("inf")}),
-        ("remind_after", {"remind_after_seconds": -1}),
+        ("ttl", {"ttl_seconds": 366 * 86_400}),
+        ("ttl", {"ttl_seconds": 7_200, "config": ApprovalConfig(max_ttl_seconds=3_600)}),
+        ("remind", {"remind_after_seconds": -1}),
+        ("remind", {"remind_after_seconds": 60, "ttl_seconds": 60}),
+        ("remind", {"remind_after_seconds": 2 * 86_400}),
+        ("escalate", {"escalate_after_seconds": 61, "escalate_to": Approvers((UserId("ann"),)), "ttl_seconds": 60}),
         ("escalate", {"escalate_after_seconds": 60}),
         ("escalate", {"escalate_to": Approvers((UserId("ann"),))}),
         ("on_expiry", {"on_expiry": "continue"}),
@@ -105,9 +123,11 @@ def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
         ("editable", {"editable": True, "quorum": 2}),
         ("editable", {"editable": ["image"], "details": [1]}),
         ("editable", {"editable": 7}),
-        ("editable", {"editable": {"$ref": "#"}}),
-        ("editable.type", {"editable": {"type": "text"}}),
-        ("editable.pattern", {"editable": {"pattern": "("}}),
+        ("editable", {"editable": {"$ref": "https://example.com/schema.json"}}),
+        ("editable", {"editable": {"$ref": "#/$defs/missing"}}),
+        ("editable", {"editable": {"type": "text"}}),
+        ("editable", {"editable": {"pattern": "("}}),
+        ("editable", {"editable": {"pattern": r"(a)\1"}}),
     ],
 )
 def test_a_wrong_request_names_its_field(field: str, fields: dict[str, Any]) -> None:
@@ -126,17 +146,28 @@ def test_a_quorum_of_a_group_cannot_be_judged_before_people_vote() -> None:
     [
         (ApprovalConfig(), None, 86_400),
         (ApprovalConfig(), 60, 60),
-        (ApprovalConfig(), 30 * 86_400, 604_800),
+        (ApprovalConfig(), 300 * 86_400, 300 * 86_400),
         (ApprovalConfig(max_ttl_seconds=3_600), None, 3_600),
-        (ApprovalConfig(max_ttl_seconds=3_600), 7_200, 3_600),
+        (ApprovalConfig(max_ttl_seconds=3_600), 3_600, 3_600),
         (ApprovalConfig(token_ttl_seconds=600), None, 600),
-        (ApprovalConfig(max_ttl_seconds=30 * 86_400), 20 * 86_400, 604_800),
+        (ApprovalConfig(max_ttl_seconds=3_000 * 86_400), 2_000 * 86_400, 2_000 * 86_400),
     ],
 )
-def test_a_request_is_valid_no_longer_than_its_agent_and_the_plane_allow(
-    config: ApprovalConfig, asked: float | None, seconds: float
-) -> None:
+def test_a_request_is_valid_for_as_long_as_was_asked_for(config: ApprovalConfig, asked: float | None, seconds: float) -> None:
     assert approval(config=config, ttl_seconds=asked).ttl_seconds == seconds
+
+
+def test_no_agent_may_exceed_the_ceiling_of_the_plane() -> None:
+    assert ApprovalConfig(600, 1_200).under(1_200) == ApprovalConfig(600, 1_200)
+    assert ApprovalConfig(600).under(1_200) == ApprovalConfig(600, 1_200)
+    two_years, five_years = 63_072_000, 157_680_000
+    assert ApprovalConfig(two_years).under(five_years) == ApprovalConfig(two_years, five_years)
+    with pytest.raises(InvalidInput) as refused:
+        ApprovalConfig(600, 1_201).under(1_200)
+    assert refused.value.field == "approval.max_ttl_seconds"
+    with pytest.raises(InvalidInput) as refused:
+        ApprovalConfig(1_201).under(1_200)
+    assert refused.value.field == "approval.token_ttl_seconds"
 
 
 def test_an_agents_limits_are_stored_with_it() -> None:
@@ -175,7 +206,7 @@ SCHEMA = {
     ],
 )
 def test_edits_that_are_allowed(editable: Any, edits: Any, expected: Any) -> None:
-    assert edited(SHOWN, edits, editable) == expected
+    assert edited(SHOWN, edits, editable, check_document) == expected
 
 
 @pytest.mark.parametrize(
@@ -203,9 +234,60 @@ def test_edits_that_are_allowed(editable: Any, edits: Any, expected: Any) -> Non
 )
 def test_edits_that_are_not_allowed_name_what_is_wrong(field: str, editable: Any, edits: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
-        edited(SHOWN, edits, editable)
+        edited(SHOWN, edits, editable, check_document)
 
     assert refused.value.field == field
+
+
+class Place(BaseModel):
+    zone: Literal["a", "b"]
+    since: datetime | None = None
+
+
+class Plan(BaseModel):
+    """With what pydantic makes of a model: $defs, anyOf, formats, constraints."""
+
+    id: UUID
+    places: list[Place] = Field(min_length=1)
+    budget: Decimal | None = None
+    note: str | int = ""
+    parent: Optional[Plan] = None  # noqa: UP045 - a name in quotes
+
+
+PLANNED: Json = {"id": str(UUID(int=1)), "places": [{"zone": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("edits", "field"),
+    [
+        ({"id": str(UUID(int=2)), "places": [{"zone": "b", "since": "2026-01-05T09:00:00Z"}], "parent": PLANNED}, None),
+        ({"id": str(UUID(int=1)), "places": [{"zone": "a"}], "budget": "12.50", "note": 7}, None),
+        ({"id": "one", "places": [{"zone": "a"}]}, "details.id"),
+        ({"id": str(UUID(int=1)), "places": []}, "details.places"),
+        ({"id": str(UUID(int=1)), "places": [{"zone": "c"}]}, "details.places[0].zone"),
+        ({"id": str(UUID(int=1)), "places": [{"zone": "a", "since": "yesterday"}]}, "details.places[0].since"),
+        ({"id": str(UUID(int=1)), "places": [{}]}, "details.places[0].zone"),
+    ],
+)
+def test_the_schema_of_any_pydantic_model_says_what_may_be_edited(edits: Any, field: str | None) -> None:
+    editable = approval(details=PLANNED, editable=Plan.model_json_schema()).editable
+
+    if field is None:
+        assert edited(PLANNED, edits, editable, check_document) == edits
+    else:
+        with pytest.raises(InvalidInput) as refused:
+            edited(PLANNED, edits, editable, check_document)
+        assert refused.value.field == field
+
+
+def test_a_pattern_made_to_hurt_is_matched_in_linear_time() -> None:
+    editable = approval(editable={"type": "object", "properties": {"image": {"pattern": "^(a+)+$"}}}).editable
+
+    began = monotonic()
+    with pytest.raises(InvalidInput):
+        edited(SHOWN, {"image": "a" * 50_000 + "!"}, editable, check_document)
+
+    assert monotonic() - began < 5
 
 
 # -- what follows --------------------------------------------------------------------------------

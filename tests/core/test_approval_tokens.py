@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.core.approval_messages import button_data, button_meaning
-from cortex_plane.core.approval_tokens import PREFIX, TOKEN_BYTES, hash_of, mint, parse
-from cortex_plane.core.errors import InvalidInput
+from cortex_plane.approvals.decisions import PREFIX, TOKEN_BYTES, hash_of, mint, parse
+from cortex_plane.approvals.messages import button_data, button_meaning
+from cortex_plane.errors import InvalidInput
 
 ALPHABET = string.ascii_letters + string.digits + "_-"
 

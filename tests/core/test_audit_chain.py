@@ -12,11 +12,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.audit_chain import (
+from cortex_plane.audit.model import (
     BEFORE_ALL,
     FIRST_PREVIOUS,
+    AuditEntry,
     Finding,
     FindingKind,
     Look,
@@ -25,15 +24,17 @@ from cortex_plane.core.audit_chain import (
     canonical,
     check_link,
     compare,
+    erased,
     fingerprint,
     range_begins_after,
     seal_after,
 )
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.instants import Instant
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID
-from cortex_plane.ports.json_text import dumps
-from cortex_plane.ports.store import Store
+from cortex_plane.clock import Instant
+from cortex_plane.errors import InvalidInput
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID
+from cortex_plane.json import dumps
+from cortex_plane.stores import Store
 from cortex_plane.testing import ManualClock, PostgresCluster
 from cortex_plane.testing.clock import START
 from cortex_plane.wiring import open_store
@@ -50,6 +51,8 @@ OTHER: dict[str, Any] = {
     "reason": "",
     "source": "ada",
     "details": '{"a": 2}',
+    "salt": "another",
+    "kept": '{"actor": {"digest": "another"}}',
 }
 K = FindingKind
 
@@ -74,6 +77,25 @@ def test_every_field_counts() -> None:
 
     assert len({canonical(entry) for entry in [ENTRY, *changed]}) == 1 + len(OTHER)
     assert fingerprint(replace(ENTRY, seq=2)) != fingerprint(ENTRY)
+
+
+@pytest.mark.parametrize("words", [("actor",), ("reason", "source"), ("actor", "reason", "source", "details")])
+def test_what_was_erased_leaves_the_fingerprint_as_it_was(words: tuple[str, ...]) -> None:
+    entry = replace(ENTRY, reason="ada asked", source="192.0.2.1", salt="salt", details='{"name": "ada"}')
+    once = erased(entry, words, "user:erased-1")
+    twice = erased(once, ("details",), "user:erased-2")
+
+    assert fingerprint(once) == fingerprint(twice) == fingerprint(entry)
+    assert [getattr(once, word) for word in words] == ["user:erased-1" if word == "actor" else None for word in words]
+    assert (once.salt, twice.details) == (None, None)
+    assert all(fingerprint(_with(once, name)) != fingerprint(entry) for name in ("action", "object_id"))
+    left = [name for name in ("reason", "source", "details") if name not in words]
+    assert all(fingerprint(_with(once, name)) != fingerprint(entry) for name in left)
+
+
+def _with(entry: StoredEntry, name: str) -> StoredEntry:
+    other: dict[str, Any] = {name: "other"}
+    return replace(entry, **other)
 
 
 def test_a_text_cannot_slip_from_one_field_into_the_next() -> None:
@@ -158,7 +180,7 @@ async def test_an_entry_has_one_fingerprint_whichever_store_it_was_read_from(
         await store.audit.record([entry])
         read += await store.seals.entries(before, 2**62, 2)
 
-    sqlite, postgres = read
+    sqlite, postgres = (replace(one, salt="the same") for one in read)
     assert canonical(sqlite) == canonical(postgres)
     assert fingerprint(replace(sqlite, seq=1)) == fingerprint(replace(postgres, seq=1))
 

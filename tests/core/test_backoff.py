@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.retry import Backoff, RetryPolicy, check_max_retries
+from cortex_plane.errors import InvalidInput
+from cortex_plane.jobs.retry import MAX_RETRY_AFTER_SECONDS, Backoff, RetryPolicy, check_max_retries, retry_after_seconds
 
 amounts = st.floats(0, 1e300) | st.floats(0, 1e6) | st.integers(0, 10**6) | st.sampled_from([0, 5e-324, 1e-9, 1e308])
 legal = st.builds(
@@ -110,3 +111,22 @@ def test_a_policy_of_a_newer_version_is_read_without_what_we_do_not_know() -> No
     stored = {"mode": "chain", "colour": "red", "backoff": {"base_seconds": 5, "phase": 1}}
 
     assert RetryPolicy.from_json(stored) == RetryPolicy(mode="chain", backoff=Backoff(base_seconds=5))
+
+
+@pytest.mark.parametrize("asked", ["9" * 400, "99999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_a_service_that_asks_for_ages_is_left_alone_for_a_day(asked: str) -> None:
+    assert retry_after_seconds(asked, datetime(2026, 1, 5, tzinfo=UTC)) == MAX_RETRY_AFTER_SECONDS
+
+
+@pytest.mark.parametrize(
+    "asked", ["", "-5", "1e9", "soon", "inf", "nan", ".", "Mon, 05 Jan 2026 00:01:00 -9900", "\u0663", "1,5"]
+)
+def test_what_is_neither_a_number_nor_a_date_asks_for_nothing(asked: str) -> None:
+    assert retry_after_seconds(asked, datetime(2026, 1, 5, tzinfo=UTC)) is None
+
+
+@pytest.mark.parametrize(
+    "asked", ["Mon, 05 Jan 2026 00:01:00 GMT", "Monday, 05-Jan-26 00:01:00 GMT", "Mon Jan  5 00:01:00 2026", "60", " 60 ", "60.0"]
+)
+def test_a_minute_in_all_forms_that_http_has(asked: str) -> None:
+    assert retry_after_seconds(asked, datetime(2026, 1, 5, tzinfo=UTC)) == 60

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.core.cron import kind, parse
-from cortex_plane.core.errors import InvalidInput
+from cortex_plane.errors import InvalidInput
+from cortex_plane.schedules.cron import kind, parse
 from tests.core.cron_rules import cron_texts
 
 

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.core.cron import daylight_saving, describe, jitter, next_slot, parse, previous_slot, slots_between, time_zone
+from cortex_plane.schedules.cron import (
+    daylight_saving,
+    describe,
+    jitter,
+    next_slot,
+    parse,
+    previous_slot,
+    slots_between,
+    time_zone,
+)
 from tests.core.cron_oracle import read
 from tests.core.cron_rules import cron_texts
 

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cortex_plane.core.cron import next_slot, parse, previous_slot, slots_between, time_zone
-from cortex_plane.core.errors import InvalidInput
+from cortex_plane.errors import InvalidInput
+from cortex_plane.schedules.cron import next_slot, parse, previous_slot, slots_between, time_zone
 from tests.core.cron_oracle import Minutes, read
 
 EVERYTHING = 10**7

@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from cortex_plane.core.cron import daylight_saving, describe, parse
-from cortex_plane.core.cron.rule import CronRule
+from cortex_plane.schedules.cron import daylight_saving, describe, parse
+from cortex_plane.schedules.cron.rule import CronRule
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from zoneinfo import available_timezones
 
 import pytest
 
-from cortex_plane.core.cron import time_zone, zone_data_version
-from cortex_plane.core.errors import InvalidInput
+from cortex_plane.errors import InvalidInput
+from cortex_plane.schedules.cron import time_zone, zone_data_version
 
 
 def test_every_zone_of_the_database_is_found() -> None:
@@ -80,3 +80,10 @@ def test_data_without_a_version_has_a_fingerprint_that_follows_its_contents(tmp_
 
 def test_without_folders_of_the_system_the_package_counts(tmp_path: Path) -> None:
     assert zone_data_version((str(tmp_path),)) == f"tzdata {metadata.version('tzdata')}"
+
+
+def test_a_system_without_time_zones_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cortex_plane.schedules.cron.zones.available_timezones", set)
+
+    with pytest.raises(InvalidInput, match=r"this system has none at all\. To install them: pip install tzdata"):
+        time_zone("Europe/Atlantis")

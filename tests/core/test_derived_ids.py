@@ -7,8 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.derived_ids import derived_id
+from cortex_plane.ids import derived_id, new_id
 
 ORIGIN = "0197a1b2-0000-7000-8000-000000000001"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cortex_plane import Context
-from cortex_plane.core.errors import AmbiguousJob, InvalidInput, JobNotFound
+from cortex_plane.errors import AmbiguousJob, InvalidInput, JobNotFound
 from cortex_plane.testing import TestPlane
 
 pytestmark = pytest.mark.anyio

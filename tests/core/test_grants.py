@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.core.errors import Denied, InvalidInput
-from cortex_plane.core.grants import allows, check_scopes, check_target, check_within, scope_of
+from cortex_plane.errors import Denied, InvalidInput
+from cortex_plane.grants.model import allows, check_scopes, check_target, check_within, scope_of
 
 
 @pytest.mark.parametrize(

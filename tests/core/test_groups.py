@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.core.groups import Group, GroupId, GroupStatus, Step, Tally, group_status, next_step, summary
-from cortex_plane.core.jobs import TenantId
+from cortex_plane.groups.model import Group, GroupId, GroupStatus, Step, Tally, group_status, next_step, summary
+from cortex_plane.jobs.model import TenantId
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GROUP = Group(GroupId("g"), TenantId("t"), None, "parallel", "stop", None, None, None, NOW, None, stopping=False, tally=Tally())

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.adapters.system import SystemClock, new_id
-from cortex_plane.core.agents import AgentConfig
-from cortex_plane.core.errors import UnknownAgent
-from cortex_plane.core.instants import Instant, after, as_datetime, as_short_text, as_text, instant
-from cortex_plane.core.jobs import WorkerId
-from cortex_plane.core.retry import Backoff, RetryPolicy
-from cortex_plane.core.workers import actor_of
+from cortex_plane import ids as system
+from cortex_plane.agents.model import AgentConfig
+from cortex_plane.clock import Instant, SystemClock, after, as_datetime, as_short_text, as_text, instant
+from cortex_plane.errors import UnknownAgent
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import WorkerId
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.worker.model import actor_of
 
 UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 HALF_AN_HOUR_EAST = timezone(timedelta(hours=5, minutes=30))
@@ -27,6 +33,35 @@ def test_ids_are_canonical_uuids_of_version_7_that_sort_in_order_of_making() -> 
     assert all(UUID7.fullmatch(one) for one in ids)
     assert ids == sorted(ids)
     assert len(set(ids)) == len(ids)
+
+
+def test_ids_that_threads_make_at_the_same_time_differ() -> None:
+    with ThreadPoolExecutor(8) as threads:
+        made = [one for ids in threads.map(lambda _: [new_id() for _ in range(2_000)], range(8)) for one in ids]
+
+    assert len(set(made)) == len(made)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_does_not_go_on_with_the_ids_of_its_parent() -> None:
+    """The counter is that of one process: parent and child would differ by their last 32 bits only."""
+    program = (
+        "import os; from cortex_plane import ids as system\n"
+        "system.new_id(); before = system._new_id\n"
+        "if os.fork() == 0:\n    os._exit(0 if system._new_id is not before and system.new_id() else 1)\n"
+        "raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=30).returncode == 0
+
+
+def test_ids_keep_their_order_when_the_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = new_id()
+    monkeypatch.setattr(system, "time", SimpleNamespace(time_ns=lambda: 1_700_000_000_000_000_000))
+
+    later = [new_id() for _ in range(3)]
+
+    assert [earlier, *later] == sorted([earlier, *later])
 
 
 def test_an_id_begins_with_the_time() -> None:

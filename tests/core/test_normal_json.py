@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.normal_json import MAX_DEPTH, normal
-from cortex_plane.ports.json_text import dumps, encode
+from cortex_plane.errors import InvalidInput
+from cortex_plane.json import MAX_DEPTH, dumps, encode, normal
 from tests.core.values import json_values
 
 
@@ -67,9 +66,10 @@ def test_the_order_in_which_keys_were_given_does_not_matter(value: dict[str, int
         (1e15, "1000000000000000"),
         (-(2.0**63), "-9223372036854775808"),
         (2**63 - 1, "9223372036854775807"),
-        (2.0**63, "9.223372036854775808e18"),
-        (2**63, "9.223372036854775808e18"),
-        (10**30, "1e30"),
+        (2.0**63, "9223372036854775808"),
+        (2**64 - 1, "18446744073709551615"),
+        (2.0**64, "1.8446744073709552e19"),
+        (1e30, "1e30"),
         ({"b": 1, "a": {"d": 1, "c": 2}}, '{"a":{"c":2,"d":1},"b":1}'),
         ((1, 2), "[1,2]"),
         (OrderedDict(b=1, a=2), '{"a":2,"b":1}'),
@@ -98,8 +98,9 @@ def test_values_have_one_text(value: Any, stored: str) -> None:
         (b"bytes", "payload.a[1].b", "type bytes"),
         ({1, 2}, "payload.a[1].b", "type set"),
         (object(), "payload.a[1].b", "type object"),
-        (10**400, "payload.a[1].b", "too large"),
-        (-(10**400), "payload.a[1].b", "too large"),
+        (2**64, "payload.a[1].b", "beyond 64 bits"),
+        (-(2**63) - 1, "payload.a[1].b", "beyond 64 bits"),
+        (10**400, "payload.a[1].b", "beyond 64 bits"),
         (complex(1, 2), "payload.a[1].b", "type complex"),
         ({7: "seven"}, "payload.a[1].b", "keys must be text"),
         ({None: 1}, "payload.a[1].b", "keys must be text"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.core.redaction import REDACTED, redacted, redacted_text, worth_hiding
+from cortex_plane.redaction import REDACTED, redacted, redacted_text, worth_hiding
 
 KEY = "ctx_" + "aB3_-" * 10
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.core.jobs import JobId, TenantId
-from cortex_plane.core.retention import (
+from cortex_plane.jobs.model import JobId, TenantId
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.retention.model import (
     HeldBack,
     LookedAt,
     RetentionRule,
@@ -20,7 +21,6 @@ from cortex_plane.core.retention import (
     governing,
     too_young,
 )
-from cortex_plane.core.states import JobStatus
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 A, B, C = (JobId(name) for name in "abc")

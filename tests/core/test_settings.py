@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.core.errors import InvalidInput
+from cortex_plane.errors import InvalidInput
 from cortex_plane.settings import DESCRIPTIONS, SECRETS, Settings, load_settings
 
 
@@ -168,6 +168,8 @@ def test_no_secret_is_in_what_python_prints(tmp_path: Path) -> None:
         "internal_jwt_secret": "geheim" * 6,
         "internal_jwt_other_secret": "geheim" * 6,
         "api_key": "geheim",
+        "seal_export": "https://bucket.example.com/?key=geheim",
+        "seal_export_authorization": "geheim",
     }
 
     settings = load(tmp_path, **values)

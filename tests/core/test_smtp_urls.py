@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.smtp_urls import MailServer, mail_server
+from cortex_plane.errors import InvalidInput
+from cortex_plane.integrations.email.model import MailServer, mail_server
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from cortex_plane.core.states import (
+from cortex_plane.jobs.states import (
     RUN_ENDS,
     TERMINAL,
     TRANSITIONS,

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as some
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import JobId, TenantId
-from cortex_plane.core.states import JobStatus
-from cortex_plane.core.stats import COLUMNS, Percentiles, RecentFailure, RecentJob, failing_agents, first_id_at, load_of
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId, TenantId
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.metrics.model import COLUMNS, Percentiles, RecentFailure, RecentJob, failing_agents, first_id_at, load_of
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from cortex_plane.core.traces import trace_from, trace_id_of, traceparent_of
+from cortex_plane.telemetry import trace_from, trace_id_of, traceparent_of
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.webhooks import check_secret, new_secret, signature
+from cortex_plane.errors import InvalidInput
+from cortex_plane.webhooks.model import check_secret, new_secret, signature
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

@@ -8,10 +8,29 @@ from hypothesis import strategies as st
 
 texts = st.text(max_size=20).filter(lambda text: "\x00" not in text)
 numbers = (
-    st.integers()
-    | st.integers(-(2**64), 2**64)
+    st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.sampled_from([0.0, -0.0, 1.0, 1e15, 1e16, 1e22, 1e300, -1e300, 5e-324, 2.0**53, 2.0**63, -(2.0**63), 2**63, 2**64, 0.1])
+    | st.sampled_from(
+        [
+            0.0,
+            -0.0,
+            1.0,
+            1e15,
+            1e16,
+            1e22,
+            1e300,
+            -1e300,
+            5e-324,
+            2.0**53,
+            2.0**63,
+            -(2.0**63),
+            1e19,
+            2.0**64,
+            2**63,
+            2**64 - 1,
+            0.1,
+        ]
+    )
 )
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | numbers | texts,

@@ -11,10 +11,10 @@ from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
 from cortex_plane import Context
-from cortex_plane.adapters.http.access import COOKIE, csrf_token
-from cortex_plane.core.access import AccountExists
-from cortex_plane.core.jobs import JobId
-from cortex_plane.operations.sign_in import open_sign_in
+from cortex_plane.http.auth import COOKIE, csrf_token
+from cortex_plane.jobs.model import JobId
+from cortex_plane.people.login import open_sign_in
+from cortex_plane.people.roles import AccountExists
 from cortex_plane.testing import TestPlane
 from tests.apps import dashboard_of
 

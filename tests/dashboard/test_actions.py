@@ -6,15 +6,16 @@ import re
 
 import pytest
 
-from cortex_plane.adapters.dashboard.routes import approvals as routes_of_approvals
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.approvals import Notification
-from cortex_plane.core.controls import Scope
-from cortex_plane.core.jobs import WorkerId
-from cortex_plane.core.states import JobStatus
-from cortex_plane.core.workers import NewWorker
-from cortex_plane.operations.find_user import find_user
-from cortex_plane.operations.look_at_load import look_into_queue
+from cortex_plane import Context
+from cortex_plane.approvals import pages as routes_of_approvals
+from cortex_plane.approvals.model import Notification
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import WorkerId
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.metrics.service import look_into_queue
+from cortex_plane.people.users import find_user
+from cortex_plane.queues.model import Scope
+from cortex_plane.worker.model import NewWorker
 from tests.dashboard.conftest import Browser, Site
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +45,49 @@ async def test_a_job_is_submitted_cancelled_and_run_again(site: Site, admin: Bro
     new = await site.plane.get(again.headers["location"].rsplit("/", 1)[1])
     assert new.retry_of == job_id
     assert "is already CANCELLED" in await admin.note(twice)
+
+
+async def test_a_job_that_did_not_end_well_is_resumed_first_and_run_again_second(site: Site, admin: Browser) -> None:
+    job_id = await site.submit()
+    await site.plane.cancel(job_id)
+    shown = (await admin.get(f"/jobs/{job_id}")).text
+
+    answer = await admin.post(f"/jobs/{job_id}/resume")
+    twice = await admin.note(await admin.post(f"/jobs/{job_id}/resume"))
+    many = await admin.note(await admin.post("/jobs/many", action="resume", ids=[job_id]))
+
+    assert shown.index(f'action="/jobs/{job_id}/resume"') < shown.index(f'action="/jobs/{job_id}/retry"')
+    assert '<button class="primary">Resume</button>' in shown
+    assert '<button class="">Run again from the beginning</button>' in shown
+    new = await site.plane.get(answer.headers["location"].rsplit("/", 1)[1])
+    assert new.retry_of == job_id
+    assert new.id in twice
+    assert many.startswith("Resumed 0 jobs. 1 could not be: ")
+
+
+async def test_an_uncertain_call_is_settled_on_the_page_of_its_job(site: Site, admin: Browser) -> None:
+    async def refund() -> dict[str, int]:
+        raise TimeoutError("no answer")
+
+    @site.plane.agent("shop", max_retries=0)
+    async def shop(ctx: Context) -> object:
+        return await ctx.tool("refund", refund)
+
+    job = await shop.submit()
+    await site.plane.work()
+    shown = (await admin.get(f"/jobs/{job.id}")).text
+
+    broken = await admin.note(await admin.post(f"/jobs/{job.id}/settle", call="refund", became="applied", result="{"))
+    unknown = await admin.note(await admin.post(f"/jobs/{job.id}/settle", call="pay", became="not_applied"))
+    answer = await admin.post(f"/jobs/{job.id}/settle", call="refund", became="applied", result='{"receipt": 7}')
+    await site.plane.work()
+
+    assert f'action="/jobs/{job.id}/settle"' in shown
+    assert "TimeoutError: no answer" in shown
+    assert "must be JSON" in broken
+    assert "no uncertain call" in unknown
+    new = await site.plane.get(answer.headers["location"].rsplit("/", 1)[1])
+    assert (new.retry_of, new.output) == (job.id, {"receipt": 7})
 
 
 @pytest.mark.parametrize("payload", ["[1]", "{", '"x"'])
@@ -174,17 +218,19 @@ async def test_whoever_is_asked_by_name_decides_without_a_role(site: Site) -> No
     assert (await site.plane.get(job_id)).status is JobStatus.COMPLETED
 
 
-async def test_an_admin_decides_what_is_put_to_nobody_by_name(site: Site) -> None:
+async def test_an_approver_decides_what_is_put_to_nobody_by_name_and_an_admin_does_not(site: Site) -> None:
     admin = await site.browser("admin")
+    approver = await site.browser("approver", name="bob")
     await site.submit("release")
     await site.plane.work()
     [request] = await (await site.plane.store).approvals.list()
 
-    inbox = await admin.get("/approvals")
-    said = await admin.note(await admin.post(f"/approvals/requests/{request.id}/decide", decision="approved"))
+    refused = await admin.note(await admin.post(f"/approvals/requests/{request.id}/decide", decision="approved"))
+    inboxes = [(await browser.get("/approvals")).text for browser in (admin, approver)]
+    said = await approver.note(await approver.post(f"/approvals/requests/{request.id}/decide", decision="approved"))
 
-    assert f"/approvals/requests/{request.id}/decide" in inbox.text
-    assert said == "You have approved it."
+    assert [f"/approvals/requests/{request.id}/decide" in inbox for inbox in inboxes] == [False, True]
+    assert (refused, said) == ("You are not among those who may decide this.", "You have approved it.")
 
 
 async def test_whoever_decides_is_shown_the_whole_of_it_and_who_was_told(site: Site, admin: Browser) -> None:
@@ -359,3 +405,34 @@ async def test_an_address_that_names_a_tenant_keeps_it(site: Site, admin: Browse
     answer = await admin.post(f"/jobs/{job_id}/move?tenant=default", place="front", back="/queues/default?tenant=acme")
 
     assert answer.headers["location"] == "/queues/default?tenant=acme"
+
+
+async def test_a_held_job_says_so_and_is_released(site: Site, admin: Browser) -> None:
+    async def work() -> None:
+        pass
+
+    async def begin(ctx: Context) -> None:
+        await ctx.tool("deploy", work)
+        await ctx.sleep(60)
+
+    async def changed(ctx: Context) -> None:
+        await ctx.tool("scan", work)
+        await ctx.tool("deploy", work)
+
+    plane = site.plane
+    job_id = (await plane.agent("bot")(begin).submit()).id
+    await plane.work()
+    plane.agents.pop("bot")
+    plane.agent("bot")(changed)
+    await plane.clock.advance(seconds=61)
+    await plane.work()
+
+    shown = (await admin.get(f"/jobs/{job_id}")).text
+    listed = (await admin.get("/jobs")).text
+    said = await admin.note(await admin.post(f"/jobs/{job_id}/release"))
+    await plane.work()
+
+    assert f'action="/jobs/{job_id}/release"' in shown
+    assert "held: its record does not fit the code" in listed
+    assert "The next worker with its agent tries it." in said
+    assert len(await plane.runs(job_id)) == 3

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from cortex_plane.adapters.dashboard.charts import WIDTH, Bar, Part, Span, share, sparkline, stacked_bars, timeline, waterfall_row
+from cortex_plane.dashboard.charts import WIDTH, Bar, Part, Span, share, sparkline, stacked_bars, timeline, waterfall_row
 
 NUMBERS = some.floats(0, 1e9)
 

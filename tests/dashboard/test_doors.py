@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from cortex_plane.adapters.dashboard.app import create_dashboard
-from cortex_plane.adapters.dashboard.first_link import FirstLink
-from cortex_plane.adapters.http.access import COOKIE
-from cortex_plane.adapters.http.app import create_app
-from cortex_plane.adapters.http.served import served_by
-from cortex_plane.core.access import Role, holds
+from cortex_plane.dashboard.app import create_dashboard
+from cortex_plane.dashboard.live import FirstLink
+from cortex_plane.http.app import create_app
+from cortex_plane.http.auth import COOKIE
+from cortex_plane.http.routers import served_by
+from cortex_plane.people.roles import Role, holds
 from cortex_plane.testing import TestPlane
 from tests.dashboard.conftest import Site
 
@@ -124,8 +124,8 @@ async def test_an_approver_comes_to_the_inbox_and_sees_no_jobs(site: Site) -> No
 
 
 async def test_what_belongs_to_another_tenant_is_not_there(site: Site) -> None:
-    from cortex_plane.adapters.system import new_id
-    from cortex_plane.operations.add_tenant import add_tenant
+    from cortex_plane.ids import new_id
+    from cortex_plane.people.tenants import add_tenant
 
     await add_tenant(await site.plane.store, new_id, "other")
     job_id = await site.submit(word="nobody-elses")

@@ -10,9 +10,11 @@ import pytest
 from httpx import Response
 from starlette.routing import Match, Route
 
-from cortex_plane.adapters.http.served import served_by
-from cortex_plane.core.schedules import ScheduleTerms
-from cortex_plane.core.slots import coming
+from cortex_plane import Context
+from cortex_plane.http.routers import served_by
+from cortex_plane.jobs.outcomes import Failed
+from cortex_plane.schedules.model import ScheduleTerms
+from cortex_plane.schedules.slots import coming
 from cortex_plane.testing.clock import START
 from tests.contract.support import FATAL, Scene
 from tests.dashboard.conftest import Browser, Site
@@ -138,6 +140,14 @@ async def test_what_people_wrote_is_never_taken_for_markup(site: Site, admin: Br
     assert "<b>broke" not in page
 
 
+async def test_the_step_that_failed_is_named(site: Site, admin: Browser) -> None:
+    scene = Scene(await site.plane.store, site.plane.clock)
+    claimed = await scene.running()
+    await scene.finish(claimed, Failed({"type": "StepFailed", "message": "no", "step": "pay#1"}, retryable=False))
+
+    assert '<code data-testid="failed-step">pay#1</code>' in (await admin.get(f"/jobs/{claimed.job_id}")).text
+
+
 async def test_a_job_that_failed_without_a_traceback_has_a_page_too(site: Site, admin: Browser) -> None:
     scene = Scene(await site.plane.store, site.plane.clock)
     claimed = await scene.running()
@@ -223,3 +233,23 @@ async def test_styles_and_scripts_are_kept_for_ever_under_an_address_of_their_ow
     assert all("immutable" in answer.headers["cache-control"] for answer in answers.values())
     assert answers["htmx.min.js"].text.startswith("var htmx=")
     assert (await admin.get("/static/0000000000000000/style.css")).status_code == 404
+
+
+async def test_a_request_that_nobody_can_decide_is_flagged_until_somebody_can(site: Site) -> None:
+    @site.plane.agent("gate")
+    async def gate(ctx: Context) -> None:
+        await ctx.approval("Deploy 1.4.0")
+
+    browser = await site.browser("operator")
+    job_id = await site.submit("gate")
+    await site.plane.work()
+    [request] = await site.plane.approvals.list()
+    pages = ("/approvals?show=all", f"/approvals/requests/{request.id}")
+
+    flagged = [(await browser.get(path)).text for path in pages]
+    await site.browser("approver", name="ben")
+    mended = [(await browser.get(path)).text for path in pages]
+
+    assert job_id in flagged[1]
+    assert all('data-testid="undecidable"' in page and "nobody can give one" in page for page in flagged)
+    assert not any('data-testid="undecidable"' in page for page in mended)

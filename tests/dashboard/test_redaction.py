@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.dashboard.redaction import HIDDEN, redacted
+from cortex_plane.dashboard.render import HIDDEN, redacted
 
 
 @pytest.mark.parametrize(

@@ -48,14 +48,14 @@ def wrong_settings(names: set[str]) -> set[str]:
     """Variables of the family that a plane would refuse at its start. Those of the HTTP API are known where there is one."""
     known = {PREFIX + field.name.upper() for field in fields(Settings)} | OTHERS
     unknown = {name for name in names if name.startswith(PREFIX) and name not in known}
-    if find_spec("cortex_plane.adapters.http") is None:
+    if find_spec("cortex_plane.http") is None:
         unknown -= {name for name in unknown if name.startswith("CORTEX_HTTP_")}
     return unknown
 
 
 def wrong_command(words: list[str]) -> str:
     """Why `cortex WORDS` cannot be started, or nothing."""
-    from cortex_plane.adapters.cli.main import COMMANDS
+    from cortex_plane.cli.main import COMMANDS
 
-    known = {*COMMANDS, "--help"} | ({"serve"} if find_spec("cortex_plane.adapters.http") is None else set())
+    known = {*COMMANDS, "--help"} | ({"serve"} if find_spec("cortex_plane.http") is None else set())
     return "" if words[0] in known or " ".join(words[:2]) in known else f"there is no cortex {' '.join(words[:2])}"

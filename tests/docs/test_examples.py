@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from cortex_plane.adapters.cli.main import COMMANDS, GROUPS
+from cortex_plane.cli.main import COMMANDS, GROUPS
 from tests.docs.pages import ROOT, Fence, fences
 
 PROGRAMS = [fence for fence in fences() if fence.is_whole_program]
 PYTHON = [fence for fence in fences() if fence.language == "python"]
 
 # Commands that pages may name before this version has them: each goes when its part is there.
-COMING = {"serve"} if find_spec("cortex_plane.adapters.http") is None else set()
+COMING = {"serve"} if find_spec("cortex_plane.http") is None else set()
 
 
 def run(*words: str, folder: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -31,7 +31,7 @@ def run(*words: str, folder: Path, stdin: str = "") -> subprocess.CompletedProce
 
 
 def cortex(line: str, folder: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    code = "import sys; from cortex_plane.adapters.cli.main import main; sys.exit(main())"
+    code = "import sys; from cortex_plane.cli.main import main; sys.exit(main())"
     return run(sys.executable, "-c", code, *shlex.split(line, comments=True)[1:], folder=folder, stdin=stdin)
 
 

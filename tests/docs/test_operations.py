@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from pathlib import Path
 
 import asyncpg
@@ -11,7 +12,7 @@ import pytest
 
 from cortex_plane import Context, Plane
 from cortex_plane.testing import PostgresCluster
-from tests.docs.pages import Fence, fences
+from tests.docs.pages import ROOT, Fence, fences
 
 pytestmark = pytest.mark.anyio
 
@@ -26,6 +27,16 @@ async def test_every_query_can_be_asked(fence: Fence, postgres_url: str) -> None
         await connection.fetch(query.partition(";")[0])
 
     await connection.close()
+
+
+def test_every_row_of_the_page_of_faults_names_tests_that_exist() -> None:
+    lines = (ROOT / "docs/operations/faults.md").read_text().splitlines()
+    rows = [line for line, following in zip(lines, [*lines[1:], ""], strict=True) if line[:2] == "| " and following[:2] != "|-"]
+    named = {name for row in rows for name in re.findall(r"`(test_\w+)`", row)}
+    written = {name for file in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", file.read_text())}
+
+    assert [row for row in rows if "`test_" not in row.rpartition(" | ")[2]] == []
+    assert named - written == set()
 
 
 async def test_a_dump_restored_as_the_guide_says_goes_on_where_it_stood(

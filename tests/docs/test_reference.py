@@ -8,9 +8,9 @@ from dataclasses import fields
 import asyncpg
 import pytest
 
-from cortex_plane.adapters.cli.main import COMMANDS
-from cortex_plane.core import errors
-from cortex_plane.core.states import TRANSITIONS, mermaid
+from cortex_plane import errors
+from cortex_plane.cli.main import COMMANDS
+from cortex_plane.jobs.states import TRANSITIONS, mermaid
 from cortex_plane.settings import DESCRIPTIONS, PREFIX, Settings
 from docs.builder.events import audit_actions
 from docs.builder.reference import reference_pages
@@ -33,7 +33,7 @@ def test_every_command_is_there_with_its_own_help(pages: dict[str, str]) -> None
 
 
 def test_every_exit_code_is_there(pages: dict[str, str]) -> None:
-    from cortex_plane.adapters.cli.errors import EXIT_CODES
+    from cortex_plane.cli.errors import EXIT_CODES
 
     listed = re.findall(r"(?m)^\| (\d+) \|", pages["reference/commands.md"])
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from cortex_plane import Context, Plane, Settings
-from cortex_plane.adapters.storage import approvals, deciding
-from cortex_plane.adapters.storage.scripts import Script
+from cortex_plane.approvals import decision_store as deciding
+from cortex_plane.approvals import store as approvals
+from cortex_plane.storage.transactions import Transaction
 from tests.durable.app import append
 from tests.end_to_end.app import Death, die_now
 
@@ -29,10 +30,10 @@ def register(plane: Plane, effects: str) -> None:
         return decision.outcome
 
 
-def dying(script: Callable[..., Script[Any]], point: int) -> Callable[..., Script[Any]]:
+def dying(script: Callable[..., Transaction[Any]], point: int) -> Callable[..., Transaction[Any]]:
     """The script, in a process that is killed before its n-th statement, or at its end."""
 
-    def played(*values: Any) -> Script[Any]:
+    def played(*values: Any) -> Transaction[Any]:
         inner, answer = script(*values), None
         statement = 0
         while True:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cortex_plane.adapters.http.routes import channel_callbacks
+from cortex_plane.approvals import http_channels as channel_callbacks
 from tests.contract.support import Raw, raw_client
 from tests.doors.house import House, Person, open_house
 
@@ -25,12 +25,12 @@ async def house(database_url: str) -> AsyncIterator[House]:
 
 @pytest.fixture
 async def alice(house: House) -> Person:
-    return await house.person("alice", "approver")
+    return await house.person("alice", "approver", "viewer")
 
 
 @pytest.fixture
 async def bob(house: House) -> Person:
-    return await house.person("bob", "approver")
+    return await house.person("bob", "approver", "viewer")
 
 
 @pytest.fixture

@@ -18,18 +18,27 @@ from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
 from cortex_plane import Context, JobHandle
-from cortex_plane.adapters.dashboard.notes import COOKIE as NOTE
-from cortex_plane.adapters.http.access import COOKIE, csrf_token
-from cortex_plane.adapters.http.routes.channel_callbacks import NOTHING_DONE, STILL_AT_IT
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.approval_messages import button_data
-from cortex_plane.core.approval_tokens import ApprovalToken, mint
-from cortex_plane.core.approvals import ApprovalRequest, Verdict
-from cortex_plane.core.decisions import AlreadyDecided, Answer, Decided, Expired, NotAllowed, Recorded, Withdrawn
-from cortex_plane.core.instants import SECOND
-from cortex_plane.core.people import User
-from cortex_plane.operations.sign_in import open_sign_in
-from cortex_plane.ports.store import Store
+from cortex_plane.approvals.decisions import (
+    AlreadyDecided,
+    Answer,
+    ApprovalToken,
+    Decided,
+    Expired,
+    NotAllowed,
+    Recorded,
+    Withdrawn,
+    mint,
+)
+from cortex_plane.approvals.http_channels import NOTHING_DONE, STILL_AT_IT
+from cortex_plane.approvals.messages import button_data
+from cortex_plane.approvals.model import ApprovalRequest, Notification, Verdict
+from cortex_plane.clock import SECOND
+from cortex_plane.dashboard.flash import COOKIE as NOTE
+from cortex_plane.http.auth import COOKIE, csrf_token
+from cortex_plane.ids import new_id
+from cortex_plane.people.login import open_sign_in
+from cortex_plane.people.model import User
+from cortex_plane.stores import Store
 from cortex_plane.testing import TestPlane, throwaway_plane
 from tests.adapters.channels.server import Said, Server, served
 from tests.apps import dashboard_of
@@ -89,11 +98,12 @@ class House:
     def __init__(self, plane: TestPlane, app: FastAPI, client: AsyncClient, slack: Server, told: Told, store: Store) -> None:
         self.plane, self.app, self.client, self.slack, self.told, self.store = plane, app, client, slack, told, store
         self.effects: list[str] = []
+        self.summary = "Deploy 1.4.0 to production"
 
         @plane.agent("release-bot")
         async def release(ctx: Context, gate: dict[str, Any]) -> str:
             asked = {"details": {"image": "app:1.4.0", "replicas": 3}, **gate}
-            decision = await ctx.approval("Deploy 1.4.0 to production", **asked)
+            decision = await ctx.approval(self.summary, **asked)
             await ctx.tool("deploy", self._deploy, ctx.job_id)
             return decision.outcome
 
@@ -110,7 +120,8 @@ class House:
             await self.plane.people.link(name, chat, address)
         for role in roles:
             await self.plane.access.give_role(name, role, tenant="default")
-        key = await self.plane.access.add_key(f"{name}'s", ["approver", "viewer"], tenant="default", user=name)
+        may_look = ["viewer"] if set(roles) - {"approver"} else []
+        key = await self.plane.access.add_key(f"{name}'s", ["approver", *may_look], tenant="default", user=name)
         signed_in = await open_sign_in(self.store, await self.plane.access.user(name))
         return Person(user, key.secret, signed_in.token, chats)
 
@@ -124,9 +135,12 @@ class House:
         return handle, request
 
     async def token(self, request: ApprovalRequest, person: Person, channel: str = "telegram") -> ApprovalToken:
-        """As a message to them would hold it."""
+        """As a message that was delivered to them would hold it."""
         made = mint(bytes.fromhex(new_id().replace("-", "") * 2))
-        assert await self.store.approvals.put_token(request.id, person.user.id, channel, person.chats[channel], made.hash)
+        address = person.chats[channel]
+        assert await self.store.approvals.put_token(request.id, person.user.id, channel, address, made.hash)
+        sent = Notification(person.user.id, channel, address, new_id())
+        await self.store.approvals.record_notification(request.id, sent, made.hash)
         return made
 
     async def trying(self, request: ApprovalRequest, person: Person, *, channel: str = "telegram") -> Try:

@@ -9,10 +9,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from cortex_plane import JobStatus
-from cortex_plane.adapters.http.routes import channel_callbacks
-from cortex_plane.core.approval_messages import button_data
-from cortex_plane.core.errors import Unavailable
-from cortex_plane.operations.decide_by_click import decide_by_click
+from cortex_plane.approvals import http_channels as channel_callbacks
+from cortex_plane.approvals.messages import button_data
+from cortex_plane.approvals.service import decide_by_click
+from cortex_plane.errors import Unavailable
 from tests.doors.house import CHATS, DOORS, TELEGRAM_SECRET, House, Person, Try, signed_for_discord, signed_for_slack
 
 pytestmark = pytest.mark.anyio
@@ -136,7 +136,7 @@ async def test_a_decision_that_takes_longer_than_a_service_waits_is_finished_all
 async def test_a_service_that_is_not_set_up_is_not_there(plane: Any) -> None:
     from httpx import ASGITransport, AsyncClient
 
-    from cortex_plane.adapters.http.app import create_app
+    from cortex_plane.http.app import create_app
 
     async with AsyncClient(transport=ASGITransport(create_app(plane)), base_url="http://localhost") as client:
         for chat in CHATS:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from cortex_plane.core.approval_tokens import mint
-from cortex_plane.core.approvals import ApprovalRequest
+from cortex_plane.approvals.decisions import mint
+from cortex_plane.approvals.model import ApprovalRequest
 from tests.contract.support import Raw
 from tests.doors.house import BY_TOKEN, CHATS, DOORS, House, Person, Try
 
@@ -80,6 +80,24 @@ async def own_job(case: Case, door: str) -> Try:
     return await case.trying(request, door)
 
 
+async def only_an_admin(case: Case, door: str) -> Try:
+    """Nobody is named, and they manage people without having the role to decide."""
+    _, request = await case.house.asked()
+    one = await case.trying(request, door)
+    await case.house.plane.access.take_role(case.alice.name, "approver", tenant="default")
+    await case.house.plane.access.give_role(case.alice.name, "admin", tenant="default")
+    return one
+
+
+async def own_by_a_key(case: Case, door: str) -> Try:
+    """Submitted by a key of a service account, which they have made."""
+    added = await case.house.plane.access.add_key("ci", ["submitter"], tenant="default", actor=f"user:{case.alice.name}")
+    credential = await case.house.plane.access.by_key(added.secret)
+    assert credential is not None
+    _, request = await case.house.asked(case.alice, job={"created_by": credential.name}, no_self_approval=True)
+    return await case.trying(request, door)
+
+
 async def another_vote(case: Case, door: str) -> Try:
     _, request = await case.house.asked(case.alice, case.bob, quorum=2)
     one = await case.trying(request, door)
@@ -128,9 +146,12 @@ TABLE: dict[str, tuple[Refusal, str, set[str]]] = {
     "too late, by the clock": (expired, "expired", set(DOORS)),
     "too late, and ended": (expired_and_ended, "expired", set(DOORS)),
     "the job was cancelled": (withdrawn, "withdrawn", set(DOORS)),
-    "the account is disabled": (disabled, "not allowed", {*BY_TOKEN, "command line"}),
+    "the account is disabled": (disabled, "unknown", set(BY_TOKEN)),
+    "the account is disabled, by name": (disabled, "not allowed", {"command line"}),
     "not asked any more": (not_asked, "not allowed", set(DOORS)),
     "their own job": (own_job, "not allowed", set(DOORS)),
+    "their own job, by a key": (own_by_a_key, "not allowed", set(DOORS)),
+    "an admin without the role": (only_an_admin, "not allowed", set(DOORS)),
     "they have voted otherwise": (another_vote, "not allowed", set(DOORS)),
     "it is not what was shown": (not_as_shown, "not allowed", set(DOORS)),
     "unknown": (unknown, "unknown", set(DOORS)),

@@ -9,6 +9,8 @@ import pytest
 from httpx import Response
 
 from cortex_plane import JobStatus
+from cortex_plane.approvals.decisions import Decided
+from cortex_plane.http.auth import COOKIE
 from tests.contract.support import Raw
 from tests.doors.house import House, Person
 from tests.doors.test_every_door import state
@@ -182,3 +184,23 @@ async def test_of_a_quorum_the_page_says_how_many_are_missing(house: House, alic
     assert "1 of 2 so far" in words(voted)
     assert "Your approval counts" in words(looked)
     assert "<form" not in looked.text
+
+
+async def test_whoever_is_asked_again_is_told_why(house: House, alice: Person) -> None:
+    job, first = await house.asked(alice)
+    assert isinstance(await house.store.approvals.decide(first.id, alice.user.id, "approved", door="test"), Decided)
+    house.summary = "Ship 1.4.0"
+    await house.plane.work()
+    [again] = await house.store.approvals.list(job_id=job.id)
+
+    page = words(await house.client.get(f"/approvals/{(await house.token(again, alice)).plaintext}"))
+    listed = await house.client.get("/api/v1/inbox", headers={"authorization": f"Bearer {alice.key}"})
+    dashboard = await house.client.get(f"/approvals/requests/{again.id}", headers={"cookie": f"{COOKIE}={alice.cookie}"})
+
+    why = "the agent's code words this request otherwise than before"
+    assert why in page
+    [shown] = listed.json()["items"]
+    assert shown["supersedes"] == first.id
+    assert why in shown["why_again"]
+    assert why in words(dashboard)
+    assert first.id in dashboard.text

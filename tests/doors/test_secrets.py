@@ -11,9 +11,9 @@ import pytest
 import structlog
 from httpx import Response
 
-from cortex_plane.adapters.http.app import create_app
-from cortex_plane.adapters.http.hiding import UVICORN_ACCESS, hidden
-from cortex_plane.core.approval_tokens import PREFIX, mint
+from cortex_plane.approvals.decisions import PREFIX, mint
+from cortex_plane.http.app import create_app
+from cortex_plane.http.redaction import UVICORN_ACCESS, hidden
 from tests.contract.support import Raw
 from tests.doors.house import BY_TOKEN, CHATS, DOORS, House, Person
 from tests.notifications.test_secrets import everything_in

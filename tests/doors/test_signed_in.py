@@ -9,11 +9,11 @@ import pytest
 from httpx import AsyncClient
 
 from cortex_plane import JobStatus
-from cortex_plane.adapters.http.access import COOKIE, csrf_token
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.approvals import Notification
-from cortex_plane.core.jobs import JobId
-from cortex_plane.operations.add_tenant import add_tenant
+from cortex_plane.approvals.model import Notification
+from cortex_plane.http.auth import COOKIE, csrf_token
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.people.tenants import add_tenant
 from tests.doors.house import House, Person
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,10 @@ async def ids(client: AsyncClient, address: str, headers: dict[str, str]) -> lis
 
 
 async def key(house: House, *roles: str, **options: Any) -> dict[str, str]:
-    made = await house.plane.access.add_key("test", roles, **{"tenant": "default", **options})
+    wanted = {"tenant": "default", **options}
+    for role in roles if "user" in options else ():
+        await house.plane.access.give_role(options["user"], role, tenant=wanted["tenant"])
+    made = await house.plane.access.add_key("test", roles, **wanted)
     return {"Authorization": f"Bearer {made.secret}"}
 
 
@@ -164,7 +167,7 @@ async def test_whoever_is_asked_by_name_needs_no_role_to_decide_with_a_cookie(ho
     assert (vote.reason, vote.door) == ("fine", "api")
 
 
-@pytest.mark.parametrize("door", ["api", "dashboard", "own grant", "any grant"])
+@pytest.mark.parametrize("door", ["api", "dashboard", "own grant", "any grant", "service key", "schedule", "schedule page"])
 async def test_whoever_submitted_a_job_through_a_door_does_not_approve_it_where_that_is_refused(
     house: House, bob: Person, door: str
 ) -> None:
@@ -191,6 +194,33 @@ async def submitted(house: House, person: Person, door: str, payload: dict[str, 
             form = {"csrf_token": csrf_token(person.cookie), "agent": "release-bot", "payload": json.dumps(payload)}
             answer = await browser.post("/jobs", data=form)
         return JobId(answer.headers["location"].rsplit("/", 1)[1])
+    if door == "service key":
+        await house.plane.access.give_role(person.name, "admin")
+        await house.plane.people.add("ci", owner=person.name)
+        await house.plane.access.give_role("ci", "submitter", tenant="default")
+        wish: dict[str, Any] = {"name": "ci", "roles": ["submitter"], "user": "ci"}
+        secret = (await house.client.post(f"{V1}/keys", json=wish, headers=await key(house, "admin", user=person.name))).json()[
+            "secret"
+        ]
+        headers = {"Authorization": f"Bearer {secret}"}
+        answer = await house.client.post(f"{V1}/jobs", json={"agent": "release-bot", "payload": payload}, headers=headers)
+        return JobId(answer.json()["id"])
+    if door.startswith("schedule"):
+        schedule = await house.plane.schedules.add("yearly", "agent:release-bot", "0 0 1 1 *", input={"gate": {}})
+        headers = await key(house, "operator", user=person.name)
+        address = f"{V1}/schedules/{schedule.id}"
+        if door == "schedule":
+            assert (await house.client.patch(address, json={"input": payload}, headers=headers)).status_code == 200
+            assert (await house.client.post(f"{address}/trigger", headers=await key(house, "operator"))).status_code == 201
+        else:
+            await house.plane.schedules.change("yearly", input=payload, actor="user:carl")
+            async with await house.visitor("127.0.0.1") as browser:
+                browser.cookies.set(COOKIE, person.cookie)
+                form = {"csrf_token": csrf_token(person.cookie)}
+                assert (await browser.post(f"/schedules/{schedule.id}/trigger", data=form)).status_code == 303
+        await house.plane.work()
+        [job] = await house.plane.list(agent="release-bot")
+        return job.id
     own = door == "own grant"
     grant = await house.plane.grants.add(["agent:run:release-bot"], user=person.name if own else None)
     headers = {**(await key(house, "submitter" if own else "operator", user=person.name)), "Idempotency-Key": "k"}

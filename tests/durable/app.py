@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from typing import Any
 
+import apsw
+
 from cortex_plane import Context, Happened, Plane, Settings
-from cortex_plane.runtime.durable import additions
+from cortex_plane.durable import segments
 from tests.end_to_end.app import Death, die_now
 
 STEPS = ["read", "plan", "draft", "check", "price", "book", "pay", "notify", "archive", "close"]
@@ -35,6 +38,15 @@ def lines(path: str) -> list[str]:
         return []
 
 
+def stop_between_writes(database_url: str) -> None:
+    """Stops this process. On SQLite not while another of its threads writes: it would keep the file locked for everybody."""
+    if database_url.startswith("sqlite:///"):
+        connection = apsw.Connection(database_url.removeprefix("sqlite:///"))
+        connection.set_busy_timeout(10_000)
+        connection.execute("begin immediate; rollback")
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def register(plane: Plane, effects: str, die: list[Any] | None = None) -> None:
     left = [die[2]] if die and die[0] == "effect" else [0]
 
@@ -44,7 +56,7 @@ def register(plane: Plane, effects: str, die: list[Any] | None = None) -> None:
             if left[0] == 0:
                 die_now()
 
-    async def effect(name: str, invocation_id: str) -> dict[str, str]:
+    async def effect(name: str, invocation_id: str = "") -> dict[str, str]:
         about_to("before")
         append(effects, f"{name} {invocation_id}")
         about_to("after")
@@ -52,7 +64,7 @@ def register(plane: Plane, effects: str, die: list[Any] | None = None) -> None:
 
     async def work(name: str) -> dict[str, str]:
         if die == ["pause", name]:
-            os.kill(os.getpid(), signal.SIGSTOP)
+            stop_between_writes(plane.settings.database_url)
         append(effects, name)
         return RESULTS[name]
 
@@ -67,20 +79,28 @@ def register(plane: Plane, effects: str, die: list[Any] | None = None) -> None:
         found: list[Any] = []
         for name in STEPS:
             if name in TOOLS:
-                found.append(await ctx.tool(name, effect, name, verify=verify(name)))
+                found.append(await ctx.tool(name, verify=verify(name))(effect, name))
             else:
                 found.append(await ctx.step(name, work, name))
             ctx.memory.add_fact(f"{name} is done")
         return found
 
 
-async def main(url: str, effects: str, die: list[Any], lease_seconds: float = 0.6, adds: bool = False) -> None:
-    """With `adds`, even these short checkpoints are added to, and every third or fourth is written whole."""
-    if adds:
-        additions.WHOLE_BELOW_BYTES, additions.LONGEST_BYTES = 0, 1800
+def freeze(tool: str, moment: str, name: str) -> None:
+    """Right before the tool is called: that it is about to be is acknowledged."""
+    if (moment, name) == ("before_tool", tool):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+async def main(url: str, effects: str, die: list[Any], lease_seconds: float = 0.6, seals: bool = False) -> None:
+    """With `seals`, entries of these short checkpoints are sealed, two or three at a time."""
+    if seals:
+        segments.SEAL_ABOVE_BYTES, segments.SMALLEST_BYTES = 1, 700
     settings = Settings(database_url=url, lease_seconds=lease_seconds, files=f"{effects}.files")
     async with Plane(settings=settings) as plane:
         register(plane, effects, die)
+        if die and die[0] == "freeze":
+            plane.fault = partial(freeze, die[1])
         store = await plane.store
         if die and die[0].startswith("checkpoints/"):
             Death(store, *die)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.approvals import ApprovalRequest, Verdict
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.decisions import Answer, Decided
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, JobId
-from cortex_plane.core.people import User, UserGroup, UserGroupId, UserId
-from cortex_plane.handles import JobHandle
+from cortex_plane.approvals.decisions import Answer, Decided
+from cortex_plane.approvals.model import ApprovalRequest, Verdict
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.handle import JobHandle
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, JobId
+from cortex_plane.people.model import User, UserGroup, UserGroupId, UserId
 from cortex_plane.testing import TestPlane
 from tests.contract.support import raw_client
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cortex_plane.core.checkpoints import StoredCheckpoint
-from cortex_plane.core.jobs import AgentId, JobId
-from cortex_plane.ports.json_text import dumps, loads
-from cortex_plane.runtime.durable.snapshot import crc_of, resealed
+from cortex_plane.durable.schema import StoredCheckpoint, crc_of, resealed
+from cortex_plane.jobs.model import AgentId, JobId
+from cortex_plane.json import dumps, loads
 
 AGENT = AgentId("01890000-0000-7000-8000-000000000001")
 CHECKPOINT = "01890000-0000-7000-8000-000000000002"

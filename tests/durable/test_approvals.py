@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from cortex_plane import Approval, ApprovalDenied, Context, Escalation, JobFailed, JobStatus, RunStatus
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.decisions import NotAllowed
-from cortex_plane.core.jobs import JobId
-from cortex_plane.core.people import Session, SessionId
-from cortex_plane.handles import JobHandle
+from cortex_plane.approvals.decisions import NotAllowed
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.handle import JobHandle
+from cortex_plane.jobs.model import JobId
+from cortex_plane.people.model import Session, SessionId
 from cortex_plane.testing import TestPlane
 from tests.durable.approval_scene import People, counted
 
@@ -214,25 +214,6 @@ async def test_an_approver_changes_the_details_where_the_gate_allows_it(plane: T
 async def people_request(plane: TestPlane, job_id: JobId) -> Any:
     (request,) = await (await plane.store).approvals.list(job_id=job_id, open_only=False)
     return request
-
-
-async def test_details_that_changed_since_they_were_shown_are_refused(plane: TestPlane, people: People) -> None:
-    prices = iter([500, 900])
-    done, do = counted()
-
-    @plane.agent("pay")
-    async def pay(ctx: Context) -> None:
-        await ctx.approval("Pay", details={"cents": next(prices)}, approvers="alice")
-        await ctx.tool("pay", do, "paid")
-
-    job = await pay.submit()
-    await plane.work()
-    await people.approve(job, "alice")
-    await plane.work()
-
-    with pytest.raises(JobFailed, match="asks for something else now than what was shown"):
-        await job.result(timeout=5)
-    assert done == []
 
 
 async def test_the_outcome_of_an_expiry_is_the_gates_choice(plane: TestPlane, people: People) -> None:

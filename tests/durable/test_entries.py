@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortex_plane import Context
-from cortex_plane.core.jobs import JobId
-from cortex_plane.ports.json_text import dumps, loads
-from cortex_plane.runtime.durable.calls import input_digest
-from cortex_plane.runtime.durable.entries import WITHOUT_ARGUMENTS, packed, whole
+from cortex_plane.durable.calls import input_digest
+from cortex_plane.durable.schema import WITHOUT_ARGUMENTS, packed, whole
+from cortex_plane.jobs.model import JobId
+from cortex_plane.json import dumps, loads
 from cortex_plane.testing import TestPlane
 
 KINDS = st.sampled_from(["step", "llm", "tool", "call", "now", "approval"])

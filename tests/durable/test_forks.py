@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Context, InvalidInput, JobStatus, StepFailed
-from cortex_plane.agents import Agent
-from cortex_plane.runtime.durable.forking import steps_of
+from cortex_plane.agents.agent import Agent
+from cortex_plane.durable.fork import steps_of
 from cortex_plane.testing import TestPlane
 from tests.durable.test_versions import Calls
 

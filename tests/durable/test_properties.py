@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Plane, Settings
-from cortex_plane.runtime.durable.loading import checked_blob
+from cortex_plane.durable.load import checked_blob
+from cortex_plane.jobs.states import WorkerStatus
 from tests.durable.app import RESULTS, STEPS, TOOLS, lines, register
 from tests.end_to_end.fleet import stopped
 from tests.end_to_end.inspection import broken_rules
@@ -37,11 +38,11 @@ BOUNDARIES = [
     *(("effect", moment, count) for moment in ("before", "after") for count in range(1, len(TOOLS) + 1)),
 ]
 
-ADDED = [
+SEALED = [
     *(("checkpoints/save", "committed", count, True) for count in range(1, WRITES + 1)),
-    *(("checkpoints/save", "uncommitted", count, True) for count in (2, 3, 4, 9)),
+    *(("checkpoints/save", "uncommitted", count, True) for count in range(2, WRITES + 1, 2)),
 ]
-"""The same writes where a checkpoint is added to; `test_additions_are_among_what_is_killed` sees that some of them are."""
+"""The same writes where entries are sealed; `test_segments_are_among_what_is_killed` sees that some bring a segment."""
 
 
 class Scene:
@@ -50,12 +51,12 @@ class Scene:
         self.plane = Plane(settings=Settings(database_url=url, lease_seconds=0.6, files=str(folder / "files")))
         register(self.plane, self.effects)
 
-    def start(self, *die: Any, adds: bool = False) -> Forked:
-        return Forked("tests.durable.app", {"url": self.url, "effects": self.effects, "die": list(die), "adds": adds})
+    def start(self, *die: Any, seals: bool = False) -> Forked:
+        return Forked("tests.durable.app", {"url": self.url, "effects": self.effects, "die": list(die), "seals": seals})
 
-    async def killed_at(self, *die: Any, adds: bool = False) -> int:
+    async def killed_at(self, *die: Any, seals: bool = False) -> int:
         """Runs a worker process that kills itself there; returns how it ended."""
-        process = self.start(*die, adds=adds)
+        process = self.start(*die, seals=seals)
         try:
             return await asyncio.to_thread(process.wait, 30)
         finally:
@@ -89,13 +90,13 @@ def scene(database_url: str, tmp_path: Path) -> Scene:
     return Scene(database_url, tmp_path)
 
 
-@pytest.mark.parametrize(("statement", "moment", "count", "adds"), [*((*one, False) for one in BOUNDARIES), *ADDED])
+@pytest.mark.parametrize(("statement", "moment", "count", "seals"), [*((*one, False) for one in BOUNDARIES), *SEALED])
 async def test_wherever_a_worker_is_killed_the_job_goes_on_from_exactly_there(
-    scene: Scene, statement: str, moment: str, count: int, adds: bool
+    scene: Scene, statement: str, moment: str, count: int, seals: bool
 ) -> None:
     async with scene.plane as plane:
         job = await plane.submit("ten")
-        assert await scene.killed_at(statement, moment, count, adds=adds) == -signal.SIGKILL
+        assert await scene.killed_at(statement, moment, count, seals=seals) == -signal.SIGKILL
 
         recorded = await scene.steps_recorded(job.id)
         before = scene.done()
@@ -128,18 +129,18 @@ async def test_there_is_no_write_that_was_left_out(scene: Scene) -> None:
         assert scene.done() == Counter(STEPS)
 
 
-async def test_additions_are_among_what_is_killed(scene: Scene) -> None:
-    kinds = []
+async def test_segments_are_among_what_is_killed(scene: Scene) -> None:
+    counts = []
     async with scene.plane as plane:
-        for count in (2, 3, 4, 5, 9):
+        for count in (2, 6, WRITES):
             job = await plane.submit("ten")
-            await scene.killed_at("checkpoints/save", "committed", count, adds=True)
+            await scene.killed_at("checkpoints/save", "committed", count, seals=True)
             stored = await (await plane.store).checkpoints.load(job.id)
             assert stored is not None
-            kinds.append(stored.added is not None)
+            counts.append(len(stored.segments or ()))
             await plane.cancel(job.id)
 
-    assert set(kinds) == {True, False}
+    assert counts[0] < counts[1] < counts[2]
 
 
 async def test_of_two_runs_that_go_on_from_one_checkpoint_one_is_refused(scene: Scene) -> None:
@@ -162,6 +163,33 @@ async def test_of_two_runs_that_go_on_from_one_checkpoint_one_is_refused(scene: 
         assert await scene.steps_recorded(job.id) == finished == STEPS
         assert scene.done() == Counter([*STEPS, "draft"])
         assert await broken_rules(scene.url) == {}
+
+
+@pytest.mark.parametrize("tool", sorted(TOOLS))
+async def test_a_worker_that_is_frozen_between_the_record_and_the_call_does_not_call_when_it_wakes(
+    scene: Scene, tool: str
+) -> None:
+    async with scene.plane as plane:
+        job = await plane.submit("ten")
+        zombie = scene.start("freeze", tool)
+        try:
+            await eventually(lambda: _is_stopped(zombie.pid), 30)
+            await asyncio.sleep(scene.plane.settings.lease_seconds)  # The freeze outlasts the lease.
+            await scene.finish(job)
+            assert not await _lives(plane)
+            zombie.send_signal(signal.SIGCONT)
+            await eventually(lambda: _lives(plane), 30)  # It has noticed, and begun anew.
+            zombie.terminate()
+            await asyncio.to_thread(zombie.wait, 30)
+        finally:
+            zombie.kill()
+
+        assert scene.done() == Counter(STEPS)
+        assert await broken_rules(scene.url) == {}
+
+
+async def _lives(plane: Plane) -> bool:
+    return any(worker.status is WorkerStatus.LIVE for worker in await (await plane.store).workers.list())
 
 
 async def _is_stopped(pid: int) -> bool:

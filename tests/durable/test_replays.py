@@ -71,7 +71,7 @@ async def test_the_same_code_comes_to_the_same_end(scene: Scene) -> None:
         (("a", "b", "c"), 1, 'the job completed there; now the code asks for "c", which is not recorded.'),
         (("a", "b"), 2, "returns something else than the job did."),
         (("a", "b"), None, "returns something else than the job did."),
-        (("a", "b"), {1}, "The job completed; now the code raised InvalidInput"),
+        (("a", "b"), {1}, "The job completed; now the code raised NotJson"),
     ],
     ids=["renamed", "vanished", "new in the middle", "new at the end", "other output", "no output", "not JSON"],
 )
@@ -169,7 +169,7 @@ async def test_an_uncertain_tool_is_neither_called_nor_asked_about(scene: Scene)
         return Happened()
 
     async def handler(ctx: Context) -> None:
-        await ctx.tool("pay", scene.calls.step("pay"), verify=verify)
+        await ctx.tool("pay", verify=verify)(scene.calls.step("pay"))
 
     scene.plane.crash_in("pay")
     job_id = await scene.ran(handler)
@@ -226,7 +226,7 @@ async def test_a_replay_writes_nothing(scene: Scene, database_url: str) -> None:
     async def handler(ctx: Context) -> None:
         ctx.log.info("a line")
         ctx.progress(1, 2)
-        ctx.artifact(b"bytes", "a.bin")
+        await ctx.artifact(b"bytes", "a.bin")
         await ctx.step("a", scene.calls.step("a"))
         ctx.cost(5)
         await ctx.tool("b", scene.calls.step("b"))

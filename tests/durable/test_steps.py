@@ -47,7 +47,7 @@ async def test_what_a_step_returns_is_what_a_replay_would_return(plane: TestPlan
     job = await pairs.submit()
     await plane.work()
 
-    assert await job.result(timeout=5) == ["list", ["int", "int"]]
+    assert await job.result(timeout=5) == ["tuple", ["int", "float"]]
 
 
 async def test_a_loop_may_use_one_name(plane: TestPlane) -> None:
@@ -173,7 +173,7 @@ async def test_other_arguments_than_recorded_are_refused(plane: TestPlane) -> No
     async def echo(value: float) -> float:
         return value
 
-    @plane.agent("moody", max_retries=1)
+    @plane.agent("moody", max_retries=1, on_code_change="fail")
     async def moody(ctx: Context) -> None:
         await ctx.step("echo", echo, ctx.attempt)
         if ctx.attempt == 1:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +79,9 @@ async def test_artifacts_are_kept_whole_and_listed_with_the_run(plane: TestPlane
 
     @plane.agent("maker")
     async def maker(ctx: Context) -> None:
-        ctx.artifact(b"bytes", "report.bin")
-        ctx.artifact(tmp_path / "made.txt")
-        ctx.artifact(b"newer", "report.bin")
+        await ctx.artifact(b"bytes", "report.bin")
+        await ctx.artifact(tmp_path / "made.txt")
+        await ctx.artifact(b"newer", "report.bin")
 
     job = await maker.submit()
     await plane.work()
@@ -87,11 +90,52 @@ async def test_artifacts_are_kept_whole_and_listed_with_the_run(plane: TestPlane
     assert {Path(path).name: Path(path).read_bytes() for path in run.artifacts} == {"report.bin": b"newer", "made.txt": b"made"}
 
 
+async def test_a_plain_function_keeps_artifacts_without_awaiting_them(plane: TestPlane) -> None:
+    @plane.agent("maker")
+    def maker(ctx: Context) -> str:
+        return Path(ctx.artifact(b"bytes", "report.bin")).read_text()
+
+    job = await maker.submit()
+    await plane.work()
+
+    assert await job.result(timeout=5) == "bytes"
+
+
+async def test_artifacts_are_written_outside_the_event_loop_and_on_disk_before_they_have_their_name(
+    plane: TestPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, bool]] = []
+
+    def noted(what: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*values: Any) -> Any:
+            seen.append((what, threading.current_thread() is threading.main_thread()))
+            return call(*values)
+
+        return noting
+
+    monkeypatch.setattr(os, "fsync", noted("sync", os.fsync))
+    monkeypatch.setattr(Path, "replace", noted("rename", Path.replace))
+
+    @plane.agent("maker")
+    async def maker(ctx: Context) -> None:
+        await ctx.step("inside", keep, ctx)
+        assert (await ctx.artifact(b"bytes", "report.bin")).read_bytes() == b"bytes"
+
+    async def keep(ctx: Context) -> None:
+        await ctx.artifact(b"bytes", "inside.bin")
+
+    job = await maker.submit()
+    await plane.work()
+
+    await job.result(timeout=5)
+    assert seen == [("sync", False), ("rename", False), ("sync", False)] * 2
+
+
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a\\b", "x" * 300, "a\nb"])
 async def test_an_artifact_cannot_leave_its_folder(plane: TestPlane, name: str) -> None:
     @plane.agent("maker")
     async def maker(ctx: Context) -> None:
-        ctx.artifact(b"x", name)
+        await ctx.artifact(b"x", name)
 
     job = await maker.submit()
     await plane.work()

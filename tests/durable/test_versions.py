@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import CheckpointCorrupted, Context, JobFailed, Plane
-from cortex_plane.runtime.durable.loading import _renamed, checked_blob
-from cortex_plane.runtime.durable.snapshot import resealed
+from cortex_plane.durable.load import _renamed, checked_blob
+from cortex_plane.durable.schema import resealed
 from cortex_plane.testing import TestPlane
 from tests.durable.blobs import a_blob, stored
 
@@ -29,7 +29,7 @@ async def begun(plane: TestPlane, register: Callable[[Plane], Any], crash_after:
     plane.crash_after(crash_after)
     await plane.work()
     assert plane.crashes == 1
-    return job
+    return plane.job(job.id)
 
 
 class Calls(list[str]):
@@ -121,14 +121,14 @@ async def test_a_step_that_became_a_tool_is_refused_by_name(plane: TestPlane) ->
     calls = Calls()
 
     def old(plane: Plane) -> Any:
-        @plane.agent("agent")
+        @plane.agent("agent", on_code_change="fail")
         async def agent(ctx: Context) -> None:
             await ctx.step("pay", calls.step("pay"))
 
         return agent
 
     def new(plane: Plane) -> Any:
-        @plane.agent("agent")
+        @plane.agent("agent", on_code_change="fail")
         async def agent(ctx: Context) -> None:
             await ctx.tool("pay", calls.step("pay"))
 
@@ -214,7 +214,7 @@ async def test_an_agents_own_data_is_migrated_step_by_step(plane: TestPlane) -> 
 
 async def test_data_of_a_newer_version_than_the_code_is_refused(plane: TestPlane) -> None:
     def newer(plane: Plane) -> Any:
-        @plane.agent("agent")
+        @plane.agent("agent", on_code_change="fail")
         async def agent(ctx: Context) -> None:
             await ctx.step("first", _nothing)
             await ctx.step("second", _nothing)
@@ -226,7 +226,7 @@ async def test_data_of_a_newer_version_than_the_code_is_refused(plane: TestPlane
         return agent
 
     def older(plane: Plane) -> Any:
-        @plane.agent("agent")
+        @plane.agent("agent", on_code_change="fail")
         async def agent(ctx: Context) -> None:
             await ctx.step("first", _nothing)
 

@@ -6,15 +6,17 @@ Every start of a handler is one line of a file that is only ever appended to: wh
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
+import socket
 import sys
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from cortex_plane import Backoff, Context, Plane, RetryPolicy, Settings
-from cortex_plane.runtime.pace import Pace
+from cortex_plane.worker import slots as slot_pool
 
 AT_ONCE = Backoff(base_seconds=0.0)
 SILENT = ("workers/register", "workers/close_lost", "checkpoints/save")
@@ -30,6 +32,11 @@ class Config:
     concurrency: int = 2
     ahead: int | None = None
     """How much is claimed ahead, where a test must know."""
+    queues: list[str] = field(default_factory=lambda: ["default"])
+    host: str | None = None
+    """The machine that the worker believes to run on: its neighbours cannot look for its process."""
+    network: str | None = None
+    """The namespace that the process enters before it does anything."""
     die: list[Any] = field(default_factory=list)
     """Statement, moment and count at which the process kills itself."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -95,20 +102,9 @@ def register_agents(plane: Plane, effects: str, die: list[Any] | None = None) ->
             time.sleep(seconds)  # noqa: ASYNC251 - blocking the loop is what this agent is for.
         return ctx.job_id
 
-    @plane.agent("poison")
-    async def poison(ctx: Context) -> None:
-        start(ctx)
-        await asyncio.sleep(0.2)
-        die_now()
-
     @plane.agent("asking")
     async def asking(ctx: Context, approver: str) -> str:
         return (await ctx.approval("Deploy 1.4.0 to production", approvers=approver)).outcome
-
-    @plane.agent("innocent")
-    async def innocent(ctx: Context, seconds: float) -> None:
-        start(ctx)
-        await asyncio.sleep(seconds)
 
     waiting = "import os, sys, time; os.write(1, b'%d\\n' % os.getpid()); time.sleep(60)"
     plane.command("program", [sys.executable, "-c", waiting], crash_limit=1000)
@@ -204,10 +200,22 @@ class Death:
         database._fetch = dying_fetch
 
 
+def enter_network(namespace: str) -> None:
+    """For this thread and all that it starts."""
+    with open(f"/var/run/netns/{namespace}", "rb") as entry:
+        if ctypes.CDLL(None, use_errno=True).setns(entry.fileno(), 0) != 0:
+            raise OSError(ctypes.get_errno(), f"cannot enter {namespace}")
+
+
 async def main(**options: Any) -> None:
     config = Config(**options)
+    if config.network is not None:
+        enter_network(config.network)
+    if config.host is not None:
+        socket.gethostname = lambda name=config.host: name  # type: ignore[misc]
     if config.ahead is not None:
-        Pace.ahead = lambda _pace, fixed=config.ahead: fixed  # type: ignore[method-assign, misc]
+        slot_pool.LONGEST_WAIT_SECONDS = 3600.0  # What was claimed ahead stays here.
+        slot_pool.SlotPool._ahead = lambda pool, fixed=config.ahead: fixed if pool._pace else 0  # type: ignore[method-assign, misc]
     settings = Settings(
         database_url=config.url,
         lease_seconds=config.lease_seconds,
@@ -228,4 +236,4 @@ async def main(**options: Any) -> None:
             plane.stop_workers()
 
         loop.add_signal_handler(signal.SIGTERM, asked_to_stop)
-        await plane.run_worker(concurrency=config.concurrency)
+        await plane.run_worker(queues=config.queues, concurrency=config.concurrency)

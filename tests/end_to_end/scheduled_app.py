@@ -10,8 +10,8 @@ from typing import Any
 from uvicorn import Config, Server
 
 from cortex_plane import Context, Plane, Settings
-from cortex_plane.adapters.http.app import create_app
-from cortex_plane.adapters.http_client import HttpxClient
+from cortex_plane.http.app import create_app
+from cortex_plane.http_client import HttpxClient
 
 SECRET = "the-secret-of-the-service"
 

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from cortex_plane import JobStatus, RunStatus, Submission, WaitReason
-from cortex_plane.core.states import WorkerStatus
+from cortex_plane.jobs.states import WorkerStatus
 from tests.end_to_end.fleet import Fleet, stopped
 from tests.end_to_end.inspection import broken_rules
 from tests.runtime.helpers import PATIENCE_SECONDS, eventually

@@ -24,8 +24,8 @@ BOUNDARIES = [
     *(("runs/finish", moment, count) for moment in MOMENTS for count in (1, 2)),
 ]
 RESCUES = [
-    ("workers/declare_lost", "uncommitted", 1),
-    ("workers/declare_lost", "committed", 1),
+    ("workers/give_up", "uncommitted", 1),  # Its process is gone: nobody waits for its lease.
+    ("workers/give_up", "committed", 1),
     ("runs/finish", "uncommitted", 1),
     ("runs/finish", "committed", 1),
     ("workers/close_lost", "uncommitted", 1),

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.decisions import Decided, Unknown
-from cortex_plane.core.states import JobStatus
-from cortex_plane.operations.add_user import add_user
-from cortex_plane.operations.decide_approval import decide_by_token
-from cortex_plane.operations.link_channel import link_channel
+from cortex_plane.approvals.decisions import Decided, Unknown
+from cortex_plane.approvals.service import decide_by_token
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.people.users import add_user, link_channel
 from tests.adapters.channels.server import Said, served
 from tests.adapters.channels.telegram_fake import BOT_TOKEN, CHAT_ID, Telegram
 from tests.built_in.fakes import Request

@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 
 from cortex_plane import JobHandle, JobStatus, Plane, RunStatus
-from cortex_plane.adapters.system import new_id
-from cortex_plane.operations.repair_jobs import repair_jobs
+from cortex_plane.ids import new_id
+from cortex_plane.worker.rescue import repair_jobs
 from tests.end_to_end.fleet import Fleet
 from tests.end_to_end.inspection import broken_rules
 

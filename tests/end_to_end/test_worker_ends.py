@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from cortex_plane import JobStatus, RunStatus
-from cortex_plane.runtime.heartbeat import EXIT_BLOCKED
+from cortex_plane.worker.loop_watch import EXIT_BLOCKED
 from tests.end_to_end.fleet import Fleet, stopped
-from tests.end_to_end.inspection import broken_rules, query
-from tests.forked import Forked
+from tests.end_to_end.inspection import broken_rules
 from tests.runtime.helpers import PATIENCE_SECONDS, eventually, process_ends
 
 pytestmark = pytest.mark.anyio
@@ -51,29 +50,6 @@ async def test_a_loop_that_stays_blocked_ends_its_process_and_the_job_goes_on_el
             (RunStatus.FAILED, "worker lost"),
             (RunStatus.COMPLETED, None),
         ]
-
-
-async def test_a_job_that_kills_every_worker_is_stopped_after_three_and_spares_the_others(fleet: Fleet) -> None:
-    over = "select count(*) = 0 from cortex.job where status not in ('COMPLETED', 'FAILED')"
-    async with fleet.plane() as plane:
-        poison = await plane.submit("poison", priority=10)
-        others = [await plane.submit("innocent", {"seconds": 0.5}) for _ in range(2)]
-
-        for _ in range(8):  # Once in company, three times alone, and one that sees to the rest.
-            process = fleet.start(concurrency=3)
-
-            async def died_or_all_is_done(process: Forked = process) -> bool:
-                return process.poll() is not None or (await query(fleet.url, over))[0][0]
-
-            await eventually(died_or_all_is_done)
-            if process.poll() is None:
-                break
-
-        ended = await poison.job()
-        assert ended.status is JobStatus.FAILED
-        assert str(ended.error_message).startswith("POISONED: 3 workers died")
-        assert [await job.status() for job in others] == [JobStatus.COMPLETED] * 2
-    assert await broken_rules(fleet.url) == {}
 
 
 async def test_a_program_dies_with_the_worker_that_ran_it(fleet: Fleet) -> None:

@@ -22,9 +22,9 @@ from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
 
 from cortex_plane import Context, Plane, Settings
-from cortex_plane.core.graphs import Answer, Question
-from cortex_plane.core.instants import after
-from cortex_plane.runtime.durable.suspending import SleepUntil
+from cortex_plane.clock import after
+from cortex_plane.durable.suspension import SleepUntil
+from cortex_plane.graphs.model import Answer, Question
 from tests.durable.app import append
 from tests.end_to_end.app import die_now
 

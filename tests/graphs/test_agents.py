@@ -14,9 +14,9 @@ from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
 
 from cortex_plane import Context
-from cortex_plane.core.graphs import Answer, Question
-from cortex_plane.core.instants import after
-from cortex_plane.runtime.durable.suspending import SleepUntil
+from cortex_plane.clock import after
+from cortex_plane.durable.suspension import SleepUntil
+from cortex_plane.graphs.model import Answer, Question
 from cortex_plane.testing import TestPlane
 
 pytestmark = pytest.mark.anyio
@@ -100,6 +100,28 @@ async def test_a_retry_goes_on_at_the_node_that_failed(plane: TestPlane) -> None
 
     assert (await job.result(timeout=5))["lines"] == ["first", "weak", "last"]
     assert calls == ["first", "weak", "weak", "last"]
+
+
+async def test_a_resumed_graph_goes_on_at_the_node_that_failed_and_a_retry_starts_anew(plane: TestPlane) -> None:
+    calls: list[str] = []
+
+    def weak(state: State) -> dict[str, Any]:
+        calls.append("weak")
+        if calls.count("weak") == 1:
+            raise ValueError("not yet")
+        return {"lines": ["weak"]}
+
+    agent = plane.graph("graph", line_of(("first", says("first", calls)), ("weak", weak)), max_retries=0)
+    job = await agent.submit(topic="x")
+    await plane.work()
+
+    resumed = await job.resume()
+    await plane.work()
+    await resumed.retry()
+    await plane.work()
+
+    assert (await resumed.result(timeout=5))["lines"] == ["first", "weak"]
+    assert calls == ["first", "weak", "weak", "first", "weak"]
 
 
 async def test_a_graph_that_had_ended_when_its_worker_died_is_not_run_again(plane: TestPlane) -> None:

@@ -9,8 +9,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance.initializer import RegisteredCheckpointer
 from langgraph.checkpoint.conformance.validate import validate
 
-from cortex_plane.adapters.frameworks.langgraph import PlaneSaver
-from cortex_plane.ports.store import Store
+from cortex_plane.integrations.langgraph import PlaneSaver
+from cortex_plane.stores import Store
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cortex_plane import Plane, Settings
-from cortex_plane.adapters.frameworks.langgraph import PlaneSaver
+from cortex_plane.integrations.langgraph import PlaneSaver
 from tests.durable.app import lines
 from tests.end_to_end.fleet import stopped
 from tests.end_to_end.inspection import broken_rules

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from langgraph.types import Interrupt
 
-from cortex_plane.adapters.frameworks.langgraph.interrupts import SUMMARY_LIMIT, question_of, resume_value
-from cortex_plane.core.graphs import Answer
+from cortex_plane.graphs.model import Answer
+from cortex_plane.integrations.langgraph.executor import SUMMARY_LIMIT, question_of, resume_value
 
 YES = Answer(True, "ada@example.com", "fine")
 NO = Answer(False, "ada@example.com", "too risky")

@@ -11,7 +11,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 
 from cortex_plane import InvalidInput, JobFailed
-from cortex_plane.core.graphs import Answer
+from cortex_plane.graphs.model import Answer
 from cortex_plane.testing import TestPlane
 from tests.graphs.test_agents import People, State, line_of, says
 

@@ -10,10 +10,10 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from cortex_plane.adapters.frameworks.langgraph import PlaneSaver
-from cortex_plane.adapters.frameworks.langgraph.packing import StrictSerializer
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.ports.store import Store
+from cortex_plane.errors import InvalidInput
+from cortex_plane.integrations.langgraph import PlaneSaver
+from cortex_plane.integrations.langgraph.saver import StrictSerializer
+from cortex_plane.stores import Store
 
 pytestmark = pytest.mark.anyio
 

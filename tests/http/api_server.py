@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
+from typing import Any
 
 from cortex_plane import Context, Plane, Settings
-from cortex_plane.operations.add_tenant import add_tenant
-from cortex_plane.operations.submit_jobs import Submission
+from cortex_plane.jobs.fields import Submission
+from cortex_plane.people.tenants import add_tenant
 
-SERVER = "import sys; from cortex_plane.adapters.cli.main import main; sys.exit(main())"
+SERVER = "import sys; from cortex_plane.cli.main import main; sys.exit(main())"
 PASSWORD = "correct horse battery staple"
 
 
@@ -53,7 +54,7 @@ def _answers(port: int) -> bool:
 
 async def _furnish(plane: Plane) -> str:
     @plane.agent("release-bot")
-    async def release(ctx: Context, version: str = "1") -> str:
+    async def release(ctx: Context, version: str = "1", group: dict[str, Any] | None = None) -> str:
         return await ctx.step("build", "built ".__add__, version)
 
     @plane.agent("fail")

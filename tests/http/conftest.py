@@ -12,10 +12,9 @@ from fastapi import FastAPI
 from httpx import URL, ASGITransport, AsyncClient
 
 from cortex_plane import Context
-from cortex_plane.adapters.http.routes import list_events
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import JobId
-from cortex_plane.operations.add_tenant import add_tenant
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.people.tenants import add_tenant
 from cortex_plane.settings import Settings
 from cortex_plane.testing import TestPlane
 from tests.apps import app_of
@@ -60,11 +59,11 @@ def with_secrets(settings: Settings, **others: Any) -> Settings:
 
 
 @pytest.fixture
-async def api(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Api]:
-    monkeypatch.setattr(list_events, "LONGEST_SECONDS", 0.0)  # Whoever asks here waits for the end of the answer.
+async def api(plane: TestPlane) -> AsyncIterator[Api]:
+    plane.settings = replace(plane.settings, stream_seconds=0.01)  # Whoever asks here waits for the end of the answer.
 
     @plane.agent("echo")
-    async def echo(ctx: Context, word: str = "hello") -> str:
+    async def echo(ctx: Context, word: str = "hello", group: dict[str, Any] | None = None) -> str:
         return word
 
     @plane.agent("fail")

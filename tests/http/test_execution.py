@@ -12,9 +12,9 @@ import pytest
 from httpx import ASGITransport, AsyncClient, Response
 from structlog.testing import capture_logs
 
-from cortex_plane.adapters.http.app import create_app
-from cortex_plane.adapters.service_tokens import TokenSigner
-from cortex_plane.core.instants import SECOND
+from cortex_plane.clock import SECOND
+from cortex_plane.grants.execution_client import TokenSigner
+from cortex_plane.http.app import create_app
 from tests.contract.support import raw_client
 from tests.http.conftest import INTERNAL, OTHER_SECRET, OTHER_SIGNING, SECRET, SIGNING, Api, with_secrets
 

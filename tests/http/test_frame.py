@@ -9,7 +9,7 @@ import pytest
 import structlog
 from httpx import ASGITransport, AsyncClient
 
-from cortex_plane.adapters.http.app import create_app
+from cortex_plane.http.app import create_app
 from tests.http.conftest import Api
 
 pytestmark = pytest.mark.anyio

@@ -8,10 +8,10 @@ from contextlib import suppress
 import pytest
 
 from cortex_plane import Context
-from cortex_plane.core.errors import Unavailable
-from cortex_plane.runtime.duty import Duty
-from cortex_plane.runtime.readiness import STALE_SECONDS
+from cortex_plane.errors import Unavailable
 from cortex_plane.testing import ManualClock
+from cortex_plane.worker.heartbeat import STALE_SECONDS
+from cortex_plane.worker.loops import Duty
 from tests.contract.support import raw_client
 from tests.http.conftest import Api
 
@@ -58,7 +58,7 @@ async def test_it_is_not_ready_while_the_database_does_not_answer_in_time(api: A
         await asyncio.Event().wait()
 
     monkeypatch.setattr((await api.plane.store).schema, "status", never)
-    monkeypatch.setattr("cortex_plane.runtime.readiness.ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr("cortex_plane.worker.heartbeat.ANSWER_SECONDS", 0.01)
 
     assert (await checks(api))[0] == 503
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from httpx import AsyncClient
 
+from cortex_plane import Context
 from tests.http.conftest import Api
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +26,16 @@ async def test_a_submitted_job_is_there_and_signed_by_who_asked(api: Api) -> Non
     assert (job["status"], job["payload"], job["tags"], job["priority"]) == ("PENDING", {"word": "hi"}, ["a"], 3)
     assert job["created_by"].startswith("key:ctx_")
     assert (await client.get(f"/jobs/{job['id']}")).json() == job
+
+
+async def test_a_deadline_is_a_time_or_a_length(admin: AsyncClient) -> None:
+    at = "2099-01-01T00:00:00Z"
+    one = (await admin.post("/jobs", json={"agent": "echo", "deadline_at": at, "run_timeout_seconds": 5})).json()
+    other = (await admin.post("/jobs", json={"agent": "echo", "deadline_seconds": 60})).json()
+
+    assert one["deadline_at"] == at
+    created, deadline = (datetime.fromisoformat(other[name]) for name in ("created_at", "deadline_at"))
+    assert deadline - created == timedelta(seconds=60)
 
 
 async def test_a_batch_is_stored_in_its_order_or_not_at_all(api: Api, admin: AsyncClient) -> None:
@@ -50,6 +62,10 @@ async def test_a_batch_is_stored_in_its_order_or_not_at_all(api: Api, admin: Asy
         ({"agent": "echo", "run_at": "2030-01-01"}, "run_at"),
         ({"agent": "echo", "run_at": "2030-01-01T00:00:00"}, "run_at"),
         ({"agent": "echo", "run_at": "2030-01-01T00:00:00Z", "delay_seconds": 5}, "run_at"),
+        ({"agent": "echo", "deadline_at": "2030-01-01T00:00:00Z", "deadline_seconds": 5}, "deadline_at"),
+        ({"agent": "echo", "deadline_seconds": 0}, "deadline_seconds"),
+        ({"agent": "echo", "run_timeout_seconds": -1}, "run_timeout_seconds"),
+        ({"agent": "echo", "timeout_seconds": 5}, "timeout_seconds"),
         ({"agent": "echo", "tags": ["a", 5]}, "tags[1]"),
         ({"agent": "echo", "queue": "cortex"}, "queue"),
         ({"agent": "echo", "queue": "a\u0000b"}, "queue"),
@@ -186,6 +202,76 @@ async def test_a_job_is_cancelled_once_and_retried_as_a_new_one(api: Api, admin:
     assert history[-1]["actor"].startswith("key:")
 
 
+async def test_a_job_that_failed_is_resumed_once(api: Api, admin: AsyncClient) -> None:
+    broken, calls = {"mail"}, list[str]()
+
+    def work(name: str) -> str:
+        calls.append(name)
+        if name in broken:
+            raise ValueError(f"no {name}")
+        return name
+
+    @api.plane.agent("shop", max_retries=0)
+    async def shop(ctx: Context) -> None:
+        for name in ("pay", "mail"):
+            await ctx.step(name, work, name)
+
+    job_id = await api.submit("shop")
+    await api.plane.work()
+    broken.clear()
+
+    resumed = await admin.post(f"/jobs/{job_id}/resume", headers={"Idempotency-Key": "once"})
+    repeated = await admin.post(f"/jobs/{job_id}/resume", headers={"Idempotency-Key": "once"})
+    live = await admin.post(f"/jobs/{job_id}/resume")
+    await api.plane.work()
+    done = await admin.post(f"/jobs/{job_id}/resume")
+
+    assert (resumed.status_code, resumed.json()["retry_of"]) == (201, job_id)
+    assert repeated.json()["id"] == resumed.json()["id"]
+    assert (live.status_code, live.json()["type"]) == (409, "/problems/still-running")
+    assert resumed.json()["id"] in live.json()["detail"]
+    assert (done.status_code, done.json()["type"]) == (409, "/problems/nothing-to-resume")
+    assert calls == ["pay", "mail", "mail"]
+
+
+async def test_an_uncertain_call_is_listed_and_settled_once(api: Api, admin: AsyncClient) -> None:
+    async def refund() -> dict[str, int]:
+        raise TimeoutError("no answer")
+
+    @api.plane.agent("shop", max_retries=0)
+    async def shop(ctx: Context) -> object:
+        return await ctx.tool("refund", refund)
+
+    job_id = await api.submit("shop")
+    await api.plane.work()
+    listed = (await admin.get(f"/jobs/{job_id}/inside")).json()["uncertain"]
+    body = {"call": "refund", "applied": True, "result": {"receipt": 7}}
+
+    wrong = await admin.post(f"/jobs/{job_id}/settle", json={**body, "call": "pay"})
+    incomplete = await admin.post(f"/jobs/{job_id}/settle", json={"call": "refund"})
+    settled = await admin.post(f"/jobs/{job_id}/settle", json=body, headers={"Idempotency-Key": "once"})
+    repeated = await admin.post(f"/jobs/{job_id}/settle", json=body, headers={"Idempotency-Key": "once"})
+    await api.plane.work()
+    done = (await admin.get(f"/jobs/{settled.json()['id']}")).json()
+
+    assert [(one["call"], one["doubt"], one["caught"]) for one in listed] == [("refund", "TimeoutError: no answer", False)]
+    assert (wrong.status_code, incomplete.status_code) == (422, 422)
+    assert "Uncertain: refund" in wrong.json()["detail"]
+    assert (settled.status_code, settled.json()["retry_of"]) == (201, job_id)
+    assert repeated.json()["id"] == settled.json()["id"]
+    assert (done["status"], done["output"]) == ("COMPLETED", {"receipt": 7})
+
+
+async def test_a_resumption_is_refused_when_the_job_has_moved_on(api: Api, admin: AsyncClient) -> None:
+    job_id = await api.submit()
+    await admin.post(f"/jobs/{job_id}/cancel")
+
+    late = await admin.post(f"/jobs/{job_id}/resume", headers={"If-Match": '"1"'})
+    in_time = await admin.post(f"/jobs/{job_id}/resume", headers={"If-Match": late.headers["etag"]})
+
+    assert (late.status_code, in_time.status_code) == (412, 201)
+
+
 async def test_a_change_is_refused_when_the_job_has_moved_on(api: Api, admin: AsyncClient) -> None:
     job_id = await api.submit()
     seen = (await admin.get(f"/jobs/{job_id}")).headers["etag"]
@@ -219,11 +305,14 @@ async def test_many_are_cancelled_and_retried_and_what_cannot_be_is_told(api: Ap
 
     outcome = (await admin.post("/bulk/jobs/cancel", json={"ids": ids, "reason": "all of them"})).json()
     retried = (await admin.post("/bulk/jobs/retry", json={"ids": ids[:2]})).json()
+    resumed = (await admin.post("/bulk/jobs/resume", json={"ids": ids[1:]})).json()
 
     assert outcome["done"] == [ids[0], ids[2]]
     assert [(one["id"], one["problem"]["type"]) for one in outcome["refused"]] == [(ids[1], "/problems/already-finished")]
     assert len(retried["done"]) == 2
     assert retried["refused"] == []
+    assert len(resumed["done"]) == 1
+    assert [(one["id"], one["problem"]["type"]) for one in resumed["refused"]] == [(ids[1], "/problems/still-running")]
 
 
 async def test_of_two_clients_that_saw_the_same_job_one_changes_it(api: Api, admin: AsyncClient) -> None:
@@ -276,3 +365,60 @@ async def test_of_many_what_cannot_be_moved_is_told_and_the_others_close_ranks(a
     assert [(one["id"], one["problem"]["type"]) for one in outcome["refused"]] == [(made[2], "/problems/not-waiting")]
     positions = [(await api.plane.get(made[place])).position for place in (3, 1, 0)]
     assert positions == sorted(positions)
+
+
+async def test_a_held_job_is_released_and_no_other(api: Api, admin: AsyncClient) -> None:
+    async def work() -> None:
+        pass
+
+    plane = api.plane
+
+    @plane.agent("release-bot")
+    async def old(ctx: Context) -> None:
+        await ctx.tool("deploy", work)
+        await ctx.sleep(60)
+
+    job = await old.submit()
+    await plane.work()
+    plane.agents.pop("release-bot")
+
+    @plane.agent("release-bot")
+    async def new(ctx: Context) -> None:
+        await ctx.tool("scan", work)
+        await ctx.tool("deploy", work)
+
+    await plane.clock.advance(seconds=61)
+    await plane.work()
+    held = (await admin.get(f"/jobs/{job.id}")).json()
+    why = (await admin.get(f"/jobs/{job.id}/why")).json()
+    viewer = await api.client("viewer")
+
+    forbidden = await viewer.post(f"/jobs/{job.id}/release")
+    stale = await admin.post(f"/jobs/{job.id}/release", headers={"If-Match": '"1"'})
+    released = await admin.post(f"/jobs/{job.id}/release", json={"reason": "a helper was mended"})
+    await plane.work()
+    runs = await plane.runs(job.id)
+    await plane.cancel(job.id)
+    ended = await admin.post(f"/jobs/{job.id}/release")
+
+    assert (held["status"], held["wait_reason"], held["error"]["step"]) == ("RETRY", "code_changed", "scan")
+    assert "code_changed" in str(why)
+    assert (forbidden.status_code, stale.status_code, released.status_code) == (403, 412, 200)
+    assert len(runs) == 3
+    assert (ended.status_code, ended.json()["type"]) == (409, "/problems/not-held")
+
+
+async def test_arguments_that_the_agent_does_not_take_are_problems_with_their_field(api: Api, admin: AsyncClient) -> None:
+    @api.plane.agent("count")
+    async def count(ctx: Context, n: int, at: datetime | None = None) -> None: ...
+
+    wrong = [{"n": "five"}, {"n": 1, "at": "soon"}, {}, {"n": 1, "m": 2}, {"n": 2**64}]
+    answers = [await admin.post("/jobs", json={"agent": "count", "payload": payload}) for payload in wrong]
+    bulk = await admin.post("/bulk/jobs", json={"jobs": [{"agent": "count", "payload": {"n": 1}}, {"agent": "count"}]})
+    template = await admin.put("/templates/daily", json={"agent": "count", "params": {"n": "five"}})
+
+    assert [answer.status_code for answer in (*answers, bulk, template)] == [422] * 7
+    fields = [answer.json()["errors"][0]["field"] for answer in answers]
+    assert fields == ["payload.n", "payload.at", "payload.n", "payload.m", "payload.n"]
+    assert "payload.n" in bulk.json()["errors"][0]["field"]
+    assert (await admin.get("/jobs")).json()["items"] == []

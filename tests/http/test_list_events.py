@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from httpx import AsyncClient
 
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID
-from cortex_plane.core.states import JobStatus
-from cortex_plane.operations import watch_lists as module
-from cortex_plane.operations.follow_jobs import Changed, Left, Listed, ListNews, Unchanged, follow_jobs
-from cortex_plane.operations.search_jobs import JobWish
-from cortex_plane.operations.watch_lists import ListWatch
+from cortex_plane.jobs import watch_lists as module
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID
+from cortex_plane.jobs.search import JobWish
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.jobs.watch_lists import Changed, Left, Listed, ListNews, ListWatch, Unchanged, follow_jobs
 from tests.http.conftest import Api
 from tests.http.test_events import events
 
@@ -57,13 +56,6 @@ async def test_a_wrong_question_is_refused_before_anything_is_told(admin: AsyncC
     assert (await admin.get("/jobs/events", params={"agent": "nobody"})).status_code == 404
     assert (await admin.get("/jobs/events", params={"limit": 201})).status_code == 422
     assert (await admin.get("/jobs/events", headers={"Last-Event-ID": "yesterday"})).status_code == 422
-
-
-async def test_too_many_at_a_time_are_sent_away(api: Api, admin: AsyncClient) -> None:
-    api.app.state.streams = 200
-    answer = await admin.get("/jobs/events")
-
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
 
 
 async def test_every_change_of_a_list_is_told_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

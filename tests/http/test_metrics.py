@@ -7,9 +7,9 @@ from httpx import ASGITransport, AsyncClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from cortex_plane import Context
-from cortex_plane.adapters.http.app import create_app
-from cortex_plane.adapters.http.watching import create_watching_app
-from cortex_plane.core.errors import Unavailable
+from cortex_plane.errors import Unavailable
+from cortex_plane.http.app import create_app
+from cortex_plane.http.embedded import create_watching_app
 from cortex_plane.testing import throwaway_plane
 from tests.http.conftest import Api
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from httpx import AsyncClient
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import WorkerId
-from cortex_plane.core.workers import NewWorker
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import WorkerId
+from cortex_plane.webhooks.model import FILTERS
+from cortex_plane.worker.model import NewWorker
 from tests.http.conftest import Api
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +113,21 @@ async def test_groups_are_submitted_looked_at_and_cancelled(admin: AsyncClient) 
     assert [group["id"] for group in (await admin.get("/groups")).json()["items"]] == [group_id]
     assert (await admin.post(f"/groups/{group_id}/cancel", json={})).json() == {"cancelled": 2}
     assert (await admin.post(f"/groups/{group_id}/cancel", json={})).status_code == 409
+
+
+@pytest.mark.parametrize("event", FILTERS)
+async def test_every_event_can_be_listened_to(admin: AsyncClient, event: str) -> None:
+    made = await admin.post("/webhooks", json={"url": "https://example.com/hook", "events": [event]})
+
+    assert made.json()["endpoint"]["events"] == [event]
+    await admin.delete(f"/webhooks/{made.json()['id']}")
+
+
+async def test_operators_in_a_channel_are_told_of_what_needs_them(admin: AsyncClient) -> None:
+    made = await admin.post("/webhooks", json={"url": "email:ops@example.com"})
+
+    assert made.json()["endpoint"]["events"] == ["job.held", "job.uncertain", "approval.undecidable"]
+    await admin.delete(f"/webhooks/{made.json()['id']}")
 
 
 async def test_webhooks_are_added_with_a_secret_that_is_shown_once(admin: AsyncClient, root: AsyncClient) -> None:

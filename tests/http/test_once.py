@@ -9,8 +9,8 @@ import pytest
 from httpx import AsyncClient
 
 from cortex_plane import Context
-from cortex_plane.core.errors import Unavailable
-from cortex_plane.core.http_requests import UNDER_WAY_SECONDS, derived_id
+from cortex_plane.errors import Unavailable
+from cortex_plane.storage.http_state import UNDER_WAY_SECONDS, derived_id
 from tests.contract.support import raw_client
 from tests.http.conftest import Api
 

@@ -49,23 +49,27 @@ async def test_a_role_that_is_taken_and_a_user_who_is_disabled_may_do_nothing_mo
     disabled = await root.post("/users/ada/disable", json={"reason": "on leave"})
     while_disabled = await ada.get("/jobs")
     await root.post("/users/ada/enable", json={})
+    when_enabled = await ada.get("/jobs")
+    again = await signed_in(api, "ada")
     await root.post("/users/ada/take-role", json={"role": "viewer", "everywhere": True})
 
     assert disabled.json()["disabled_at"] is not None
     assert while_disabled.status_code == 401
-    assert (await ada.get("/jobs")).status_code == 403
+    assert when_enabled.status_code == 401, "what was ended does not come back"
+    assert (await again.get("/jobs")).status_code == 403
 
 
 async def test_an_admin_of_one_tenant_gives_roles_there_and_is_told_nothing_of_others(api: Api, root: AsyncClient) -> None:
     await api.tenant("other")
     await root.post("/users", json={"name": "ada", "email": "ada@example.com"})
     await root.post("/users/ada/give-role", json={"role": "admin"})
+    await root.post("/users/ada/give-role", json={"role": "approver"}, params={"tenant": "other"})
     admin = await api.client("admin", tenant="other")
 
     given = await admin.post("/users/ada/give-role", json={"role": "viewer"})
     too_much = await admin.post("/users/ada/give-role", json={"role": "admin", "everywhere": True})
 
-    assert [(one["role"], one["tenant"]) for one in given.json()["given"]] == [("viewer", "other")]
+    assert [(one["role"], one["tenant"]) for one in given.json()["given"]] == [("approver", "other"), ("viewer", "other")]
     assert given.json()["email"] is None
     assert (too_much.status_code, too_much.json()["type"]) == (403, "/problems/role-missing")
     assert (await admin.get("/users")).status_code == 403
@@ -107,6 +111,7 @@ async def test_users_come_in_pages(root: AsyncClient) -> None:
 async def test_people_are_put_into_groups_of_a_tenant(api: Api, root: AsyncClient, admin: AsyncClient) -> None:
     await api.tenant("other")
     await root.post("/users", json={"name": "ada"})
+    await root.post("/users/ada/give-role", json={"role": "approver"})
     added = await admin.post("/user-groups", json={"name": "release managers"})
     again = await admin.post("/user-groups", json={"name": "release managers"})
     joined = await admin.put("/user-groups/release managers/members/ada")
@@ -136,3 +141,13 @@ async def test_rules_say_how_long_jobs_are_kept(root: AsyncClient) -> None:
     assert unknown.json()["type"] == "/problems/agent-not-found"
     assert listed.json() == [added.json()] == [removed.json()]
     assert gone.json()["type"] == "/problems/rule-not-found"
+
+
+async def test_a_rule_may_be_about_the_audit_log(root: AsyncClient) -> None:
+    added = await root.post("/retention", json={"keep_seconds": 86_400, "record": "audit_log"})
+    narrower = await root.post("/retention", json={"keep_seconds": 86_400, "record": "audit_log", "for_agent": "echo"})
+    report = await root.post("/audit/verify")
+
+    assert (added.status_code, added.json()["record"]) == (201, "audit_log")
+    assert narrower.status_code == 422
+    assert report.json()["pruned"] is None

@@ -167,7 +167,10 @@ async def test_a_schedule_is_paused_resumed_triggered_and_removed(api: Api, oper
     await settle(api.plane)
     assert [one["status"] for one in (await operator.get(f"{address}/runs")).json()["items"]] == ["success"]
     assert (await operator.delete(address)).status_code == 204
-    assert (await operator.get(address)).json()["type"] == "/problems/schedule-not-found"
+    assert (await operator.post(f"{address}/trigger")).json()["type"] == "/problems/schedule-not-found"
+    assert (await operator.get("/schedules")).json()["items"] == []
+    assert (await operator.get(address)).json()["removed_at"] is not None
+    assert [one["status"] for one in (await operator.get(f"{address}/runs")).json()["items"]] == ["success"]
 
 
 async def test_a_past_range_is_made_up_for_when_somebody_asks(api: Api, operator: AsyncClient) -> None:

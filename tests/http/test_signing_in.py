@@ -6,8 +6,8 @@ import pytest
 from argon2 import PasswordHasher
 
 from cortex_plane import wiring
-from cortex_plane.adapters.passwords import Argon2Passwords
-from cortex_plane.operations.sign_in import MOST_TRIES_FOR_A_NAME, WINDOW_SECONDS
+from cortex_plane.people.login import MOST_TRIES_FOR_A_NAME, WINDOW_SECONDS
+from cortex_plane.people.passwords import Argon2Passwords
 from tests.http.conftest import Api
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ PASSWORD = "correct horse battery"
 def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """The real thing with little effort: what is tested is not how slow it is."""
     quick = Argon2Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-    monkeypatch.setattr("cortex_plane.access.passwords", lambda: quick)
+    monkeypatch.setattr("cortex_plane.people.keys.passwords", lambda: quick)
 
 
 async def ada(api: Api, *roles: str, tenant: str | None = "default") -> None:

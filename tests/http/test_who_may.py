@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
 from fastapi import APIRouter
 from httpx import AsyncClient, Response
 
-from cortex_plane.adapters.http import mounting
-from cortex_plane.adapters.http.access import Requirement
-from cortex_plane.adapters.http.app import create_app
-from cortex_plane.adapters.http.served import served_by
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.access import Role, holds
-from cortex_plane.operations.execution.start_run import RunWish, start_run
-from cortex_plane.operations.submit_jobs import Submission
+from cortex_plane.grants.execution import RunWish, start_run
+from cortex_plane.http import routers as mounting
+from cortex_plane.http.app import create_app
+from cortex_plane.http.auth import Requirement
+from cortex_plane.http.routers import served_by
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.fields import Submission
+from cortex_plane.people.roles import Role, holds
 from tests.http.conftest import Api
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +31,7 @@ OBJECTS = (
     "{approval_id}",
     "/templates/{name}",
     "{schedule_id}",
+    "{session_id}",
     "{grant_id}",
     "{run_id}",
     "{beginning}",
@@ -53,12 +56,15 @@ async def every_call(api: Api) -> list[Call]:
     await api.plane.templates.save("nightly", "echo")
     await api.plane.billing.add("nightly")
     schedule = await api.plane.schedules.add("nightly", "agent:echo", "0 3 * * *")
+    await api.plane.people.add("ursula")
+    session = await api.plane.people.start_session("ursula")
     opened = await api.plane._open_here()
     wish = RunWish("agent:echo", "a key", schedule.grant_id, {})
     run = await start_run(opened.store, opened.directory, api.plane.clock, new_id, wish)
     values = {
         "schedule_id": schedule.id,
         "grant_id": schedule.grant_id,
+        "session_id": session.id,
         "graph_id": "agent:echo",
         "run_id": run.run_id,
         "job_id": job_id,
@@ -88,7 +94,19 @@ async def every_call(api: Api) -> list[Call]:
     return sorted(found, key=lambda call: call.method == "DELETE")
 
 
+asked = Counter[str]()
+
+
+@pytest.fixture(autouse=True)
+def counted(record_property: Callable[[str, object], None]) -> Iterator[None]:
+    """How many requests each test makes, for `make security`."""
+    asked.clear()
+    yield
+    record_property("tried", asked.total())
+
+
 async def answer(client: AsyncClient, call: Call, query: str = "") -> Response:
+    asked[call.path] += 1
     return await client.request(call.method, call.address + query)
 
 
@@ -247,7 +265,7 @@ async def test_a_route_that_declares_nothing_is_not_served(api: Api, monkeypatch
 
     monkeypatch.setattr(mounting, "ROUTERS", [*mounting.ROUTERS, silent])
 
-    with pytest.raises(AssertionError, match=r"do not say who may call them: /api/v1/silent"):
+    with pytest.raises(AssertionError, match=r"do not say who may call them: /silent"):
         create_app(api.plane)
 
 

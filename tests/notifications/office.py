@@ -9,18 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from cortex_plane import Context, JobHandle
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.approvals import NOTIFY_AGENT, ApprovalRequest, Verdict
-from cortex_plane.core.decisions import Answer
-from cortex_plane.core.gates import Escalation
-from cortex_plane.core.jobs import Job, JobId
-from cortex_plane.core.people import LinkedChannel, User
-from cortex_plane.core.shown_approvals import ShownNotification
-from cortex_plane.operations.add_user import add_user
-from cortex_plane.operations.decide_approval import decide_approval, decide_by_token
-from cortex_plane.operations.find_user import find_user
-from cortex_plane.operations.link_channel import link_channel
-from cortex_plane.ports.store import Store
+from cortex_plane.approvals.decisions import Answer
+from cortex_plane.approvals.model import NOTIFY_AGENT, ApprovalRequest, Escalation, Verdict
+from cortex_plane.approvals.service import decide_approval, decide_by_token
+from cortex_plane.approvals.views import ShownNotification
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Job, JobId
+from cortex_plane.people.model import LinkedChannel, User
+from cortex_plane.people.users import add_user, find_user, link_channel
+from cortex_plane.stores import Store
 from cortex_plane.testing import TestPlane, throwaway_plane
 from tests.adapters.channels import discord_fake, slack_fake, telegram_fake
 from tests.adapters.channels.discord_fake import Discord

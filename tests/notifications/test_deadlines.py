@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cortex_plane import JobStatus
-from cortex_plane.runtime.deadlines import LONGEST_REST_SECONDS, Deadlines
+from cortex_plane.approvals.deadlines import LONGEST_REST_SECONDS, Deadlines
 from tests.notifications.office import Office
 from tests.runtime.helpers import eventually, status_becomes, working
 

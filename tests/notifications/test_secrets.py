@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from cortex_plane import JobStatus
-from cortex_plane.core.decisions import Decided
+from cortex_plane.approvals.decisions import Decided
 from tests.adapters.channels.server import raw as answer
 from tests.contract.support import Raw
 from tests.notifications.office import ALL, TOKEN, Office

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from cortex_plane import JobStatus
-from cortex_plane.core.decisions import AlreadyDecided, Decided
+from cortex_plane.approvals.decisions import AlreadyDecided, Decided
 from tests.notifications.office import ALL, PUBLIC_URL, Office
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +85,7 @@ async def test_everybody_who_was_asked_hears_how_it_ended(office: Office) -> Non
 
     for name in ("alice", "bob"):
         assert "Approved by Bob" in office.services.emails_to(name)[-1]
-    assert isinstance(await office.click("email", which=0), AlreadyDecided)
+    assert isinstance(await office.click("email", "denied", which=0), AlreadyDecided)
 
 
 async def test_the_missing_votes_of_a_quorum_are_said(office: Office) -> None:
@@ -111,6 +113,73 @@ async def test_a_reminder_reaches_those_who_have_not_voted(office: Office) -> No
         "Approval needed: Reminder: Deploy 1.4.0 to production",
     ]
     assert "It needs 2 approvals; 1 so far." in office.services.emails_to("bob")[1]
+
+
+@pytest.mark.parametrize("service", ["email", "webhook"])
+async def test_where_messages_cannot_be_edited_one_message_says_how_it_ended(office: Office, service: str) -> None:
+    alice = await office.person("alice", service)
+    job = await office.asked("alice", remind=600)
+    for _ in range(3):
+        await office.clock.advance(seconds=600)
+        await office.plane.work()
+
+    await office.decide(job, alice)
+    await office.plane.work()
+
+    sent = office.services.emails_to("alice") if service == "email" else office.services.events()
+    assert len(sent) == 4 + 1
+    assert "pproved" in str(sent[-1])
+
+
+async def test_reminders_of_each_person_count_from_when_that_person_was_asked(office: Office) -> None:
+    await office.person("alice", "email")
+    await office.person("boss", "email")
+    await office.asked("alice", ttl=7200, remind=600, escalate={"to": "boss", "after": 590})
+    reminders: dict[str, list[int]] = {"alice": [], "boss": []}
+    for second in range(10, 1810, 10):
+        await office.clock.advance(seconds=10)
+        await office.plane.work()
+        for name, when in reminders.items():
+            said = sum("Reminder:" in email for email in office.services.emails_to(name))
+            when.extend([second] * (said - len(when)))
+
+    assert reminders == {"alice": [600, 1200, 1800], "boss": [1190, 1790]}
+
+
+async def test_somebody_who_is_asked_twice_is_reminded_as_one_person(office: Office) -> None:
+    """By name, and later as one of the group to which it is escalated."""
+    await office.person("alice", "email")
+    await office.person("boss", "email")
+    await office.plane.people.add_group("leads")
+    for name in ("alice", "boss"):
+        await office.plane.people.join("leads", name)
+    await office.asked("alice", ttl=7200, remind=600, escalate={"to": "group:leads", "after": 590})
+    reminders: dict[str, list[int]] = {"alice": [], "boss": []}
+    for second in range(10, 1810, 10):
+        await office.clock.advance(seconds=10)
+        await office.plane.work()
+        for name, when in reminders.items():
+            said = sum("Reminder:" in email for email in office.services.emails_to(name))
+            when.extend([second] * (said - len(when)))
+
+    assert reminders["boss"] == [1190, 1790]
+    assert [later - sooner for sooner, later in pairwise([590, *reminders["alice"]])] == [600, 600]
+
+
+async def test_whoever_may_approve_is_not_reminded_because_of_an_escalation(office: Office) -> None:
+    await office.person("alice", "email")
+    await office.plane.access.give_role("alice", "approver", tenant="default")
+    await office.person("boss", "email")
+    await office.asked(ttl=7200, remind=600, escalate={"to": "boss", "after": 10}, approvers=None)
+    reminders: dict[str, list[int]] = {"alice": [], "boss": []}
+    for second in range(10, 1310, 10):
+        await office.clock.advance(seconds=10)
+        await office.plane.work()
+        for name, when in reminders.items():
+            said = sum("Reminder:" in email for email in office.services.emails_to(name))
+            when.extend([second] * (said - len(when)))
+
+    assert reminders == {"alice": [600, 1200], "boss": [610, 1210]}
 
 
 async def test_only_the_newest_message_decides_and_all_are_edited(office: Office) -> None:

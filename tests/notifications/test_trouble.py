@@ -10,22 +10,23 @@ from typing import Any
 import pytest
 
 from cortex_plane import JobStatus
-from cortex_plane.adapters.channels import TelegramChannel
-from cortex_plane.adapters.http_client import HttpxClient
-from cortex_plane.core.approval_messages import Address, ApprovalMessage, ClosedMessage, Sent
-from cortex_plane.core.approvals import NOTIFY_AGENT
-from cortex_plane.core.decisions import Decided, Unknown
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.jobs import JobId, RunId
-from cortex_plane.core.people import ChannelId
-from cortex_plane.operations.decide_approval import look_by_token
-from cortex_plane.operations.link_channel import unlink_channel
-from cortex_plane.operations.switch_user import disable_user
-from cortex_plane.ports.channels import Channel
-from cortex_plane.runtime.context import Context
-from cortex_plane.runtime.failures import PermanentFailure
-from cortex_plane.runtime.notifications import notify_agent
+from cortex_plane.approvals.channels import TelegramChannel
+from cortex_plane.approvals.channels.base import Channel
+from cortex_plane.approvals.decisions import Decided, Expired, Unknown
+from cortex_plane.approvals.messages import Address, ApprovalMessage, ClosedMessage, Sent
+from cortex_plane.approvals.model import NOTIFY_AGENT
+from cortex_plane.approvals.notify import notify_agent
+from cortex_plane.approvals.service import look_by_token, remind_approval
+from cortex_plane.durable.context import Context
+from cortex_plane.errors import InvalidInput
+from cortex_plane.http_client import HttpxClient
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId, RunId
+from cortex_plane.people.model import ChannelId
+from cortex_plane.people.users import disable_user, unlink_channel
 from cortex_plane.testing.crashes import SimulatedCrash
+from cortex_plane.webhooks.delivery import redeliver_failed
+from cortex_plane.worker.failures import PermanentFailure
 from tests.adapters.channels.server import HANG, raw, raw_json
 from tests.adapters.channels.telegram_fake import BOT_TOKEN
 from tests.notifications.office import Office
@@ -45,6 +46,7 @@ class Interrupted:
     before: Moment | None = None
     after: Moment | None = None
     name: str = "telegram"
+    edits: bool = True
 
     async def send(self, message: ApprovalMessage, to: Address) -> Sent:
         before, self.before = self.before, None
@@ -109,6 +111,93 @@ async def test_a_service_that_does_not_answer_is_asked_again(office: Office) -> 
     assert isinstance(await office.click("telegram"), Decided)
 
 
+async def test_a_reminder_that_cannot_be_delivered_leaves_the_link_that_arrived_valid(office: Office) -> None:
+    await office.person("alice", "telegram")
+    job = await office.asked("alice", remind=600)
+    office.services.telegram.instead.extend([BROKEN] * 100)
+    for _ in range(3):
+        await office.clock.advance(seconds=600)
+        await office.plane.work()
+
+    answer = await office.click("telegram", which=0)
+
+    assert isinstance(answer, Decided)
+    assert await job.result() == "approved"
+
+
+async def test_of_two_messages_that_are_sent_at_once_the_one_that_arrives_last_still_decides(office: Office) -> None:
+    """The first message is on its way when a reminder overtakes it: each had a token that was newer than the other's delivery."""
+    await office.person("alice", "telegram")
+
+    async def overtaken() -> None:
+        [request] = await office.store.approvals.list(open_only=True)
+        await remind_approval(office.store, request.id)
+
+        async def recorded() -> bool:
+            return len((await office.store.approvals.get(request.id)).notifications) == 1  # type: ignore[union-attr]
+
+        await eventually(recorded)
+
+    office.plane.channels["telegram"] = Interrupted(telegram(office), before=overtaken)
+    job = await office.asked("alice")
+    assert len(telegram_messages(office)) == 2
+
+    answer = await office.click("telegram")
+
+    assert isinstance(answer, Decided)
+    assert await job.result() == "approved"
+
+
+async def test_a_link_that_arrived_stays_valid_through_a_worker_that_dies_over_a_reminder(office: Office) -> None:
+    await office.person("alice", "telegram")
+    job = await office.asked("alice", remind=600)
+    await office.clock.advance(seconds=600)
+
+    async def die() -> None:
+        for worker in office.plane._workers:
+            worker.die()
+        raise SimulatedCrash
+
+    office.plane.channels["telegram"] = Interrupted(telegram(office), before=die)
+    await office.plane.work()
+
+    assert len(telegram_messages(office)) == 1
+    assert isinstance(await office.click("telegram", which=0), Decided)
+    assert await job.result() == "approved"
+
+
+async def test_a_link_that_arrived_says_that_the_request_has_expired_though_a_reminder_failed(office: Office) -> None:
+    await office.person("alice", "telegram")
+    await office.asked("alice", ttl=1200, remind=600)
+    office.services.telegram.instead.extend([BROKEN] * 100)
+    await office.clock.advance(seconds=600)
+    await office.plane.work()
+    await office.clock.advance(seconds=600)
+
+    assert isinstance(await office.click("telegram", which=0), Expired)
+
+
+@pytest.mark.parametrize("service", ["email", "webhook"])
+async def test_a_worker_without_the_setting_of_a_channel_plans_one_closing_message_for_each_address(
+    office: Office, service: str
+) -> None:
+    """They fail there, and are tried again when the setting is back: each would be sent."""
+    alice = await office.person("alice", service)
+    job = await office.asked("alice", remind=600)
+    for _ in range(10):
+        await office.clock.advance(seconds=600)
+        await office.plane.work()
+    await office.decide(job, alice)
+    [settling] = await office.notices(purpose="settle")
+
+    planned = await notify_agent(office.store, {}, "https://plane.example.com").handler(context(settling.id), **settling.payload)
+
+    assert planned == {"submitted": 1}
+    await office.plane.work()
+    sent = office.services.emails_to("alice") if service == "email" else office.services.events()
+    assert len(sent) == 11 + 1
+
+
 async def test_a_busy_service_is_left_alone_as_long_as_it_says(office: Office) -> None:
     await office.person("alice", "telegram")
     busy = raw_json(429, {"ok": False, "error_code": 429, "description": "Too Many", "parameters": {"retry_after": 7200}})
@@ -125,6 +214,59 @@ async def test_a_busy_service_is_left_alone_as_long_as_it_says(office: Office) -
     await office.plane.work()
 
     assert len(telegram_messages(office)) == 1
+
+
+async def test_a_service_that_is_busy_for_no_time_at_all_is_not_asked_without_a_pause(office: Office) -> None:
+    await office.person("alice", "telegram")
+    busy = raw_json(429, {"ok": False, "error_code": 429, "description": "Too Many", "parameters": {"retry_after": 0}})
+    office.services.telegram.instead.extend([busy] * 1000)
+    await office.asked("alice")
+    assert len(office.services.telegram.requests) == 1
+
+    for _ in range(60):
+        await office.clock.advance(minutes=1)
+        await office.plane.work()
+    assert len(office.services.telegram.requests) <= 50
+
+    office.services.telegram.instead.clear()
+    await office.clock.advance(minutes=15)
+    await office.plane.work()
+    assert len(telegram_messages(office)) == 1
+
+
+async def test_a_mail_server_that_greylists_gets_the_message_once_when_it_takes_it(office: Office) -> None:
+    await office.person("alice", "email")
+    office.services.mail.replies["RCPT"] = "450 4.2.0 Greylisted, see later"
+    await office.asked("alice")
+    [waiting] = await office.parts()
+    assert (waiting.status, "Greylisted" in waiting.error["message"]) == (JobStatus.RETRY, True)
+
+    for _ in range(5):
+        await office.clock.advance(minutes=1)
+        await office.plane.work()
+    office.services.mail.replies.clear()
+    await office.clock.advance(minutes=15)
+    await office.plane.work()
+
+    assert len(office.services.emails_to("alice")) == 1
+    assert isinstance(await office.click("email"), Decided)
+
+
+async def test_whoever_could_not_be_told_is_told_when_the_cause_is_gone(office: Office) -> None:
+    await office.person("alice", "telegram")
+    refusal = {"ok": False, "error_code": 403, "description": "Forbidden: bot was blocked by the user"}
+    office.services.telegram.instead.append(raw_json(403, refusal))
+    job = await office.asked("alice")
+    [part] = await office.parts()
+    assert part.status is JobStatus.FAILED
+
+    await office.clock.advance(minutes=5)
+    assert await redeliver_failed(office.store, new_id) == 1
+    await office.plane.work()
+
+    assert len(telegram_messages(office)) == 1
+    assert isinstance(await office.click("telegram"), Decided)
+    assert await job.result() == "approved"
 
 
 async def test_a_service_that_is_broken_for_an_hour_is_reached_afterwards(office: Office) -> None:
@@ -246,6 +388,12 @@ async def test_a_message_that_is_sent_while_somebody_decides_is_edited_at_once(o
 
     [message] = telegram_messages(office)
     assert "Approved by Alice" in message
+    assert await sends(office) == 1
+
+
+async def sends(office: Office) -> int:
+    """Notification jobs whose output reports a sent message."""
+    return sum(1 for notice in await office.notices() if (notice.output or {}).get("sent"))
 
 
 async def test_an_edit_that_fails_right_then_is_tried_again(office: Office) -> None:
@@ -361,6 +509,7 @@ class Chatty:
     """A channel of somebody's own that says more than it should."""
 
     name = "telegram"
+    edits = True
 
     def __init__(self, error: type[Exception]) -> None:
         self.error = error

@@ -6,18 +6,12 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.channels import (
-    DiscordChannel,
-    EmailChannel,
-    SlackChannel,
-    TelegramChannel,
-    WebhookChannel,
-)
-from cortex_plane.adapters.email import SmtpTransport
-from cortex_plane.core.webhooks import EndpointId, Target
+from cortex_plane.approvals.channels import DiscordChannel, EmailChannel, SlackChannel, TelegramChannel, WebhookChannel
+from cortex_plane.integrations.email import SmtpTransport
 from cortex_plane.plane import Plane
 from cortex_plane.settings import Settings
 from cortex_plane.testing import ManualClock
+from cortex_plane.webhooks.model import EndpointId, Target
 from cortex_plane.wiring import channels, http_client
 
 pytestmark = pytest.mark.anyio

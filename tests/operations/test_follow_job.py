@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cortex_plane import Context, InvalidInput, JobNotFound
-from cortex_plane.core.events import JobEnded, NothingNew, Position, StateChanged, Told, as_document
-from cortex_plane.core.jobs import JobId
-from cortex_plane.operations.follow_job import follow_job
+from cortex_plane.jobs.events import JobEnded, NothingNew, Position, StateChanged, Told, as_document
+from cortex_plane.jobs.follow import follow_job
+from cortex_plane.jobs.model import JobId
 from cortex_plane.testing import TestPlane
 
 pytestmark = pytest.mark.anyio

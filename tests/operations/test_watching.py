@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from cortex_plane import Context
-from cortex_plane.core.events import StateChanged
-from cortex_plane.core.job_search import JobPage
-from cortex_plane.core.jobs import JobId
-from cortex_plane.operations import watch_jobs, watch_lists
-from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.follow_job import follow_job
-from cortex_plane.operations.search_jobs import JobWish
-from cortex_plane.operations.watch_jobs import JobWatch
-from cortex_plane.operations.watch_lists import ListKey, ListWatch
+from cortex_plane.agents.directory import Directory
+from cortex_plane.jobs import follow as watch_jobs
+from cortex_plane.jobs import watch_lists
+from cortex_plane.jobs.events import StateChanged
+from cortex_plane.jobs.follow import JobWatch, follow_job
+from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.search import JobPage, JobWish
+from cortex_plane.jobs.watch_lists import ListKey, ListWatch
 from cortex_plane.testing import TestPlane
 from tests.runtime.helpers import eventually
 

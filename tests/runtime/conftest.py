@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cortex_plane import Plane, Settings
-from cortex_plane.adapters.storage.postgres import signals as postgres_signals
-from cortex_plane.adapters.storage.sqlite.signals import SqliteSignals
+from cortex_plane.storage.postgres import signals as postgres_signals
+from cortex_plane.storage.sqlite.signals import SqliteSignals
 
 NEVER_SECONDS = 3600.0
 

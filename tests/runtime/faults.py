@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from cortex_plane.core.errors import Unavailable
-from cortex_plane.ports.store import Store
+from cortex_plane.errors import Unavailable
+from cortex_plane.stores import Store
 
 Around = Callable[..., Any]
 """Takes the real method and its arguments."""

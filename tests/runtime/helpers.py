@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from cortex_plane import JobHandle, JobStatus, Plane
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.agents import AgentConfig, AgentRecord
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, AgentId, Claimed, JobId, NewJob, RunId, WorkerId
-from cortex_plane.core.workers import NewWorker
-from cortex_plane.operations.directory import Directory
-from cortex_plane.ports.store import Store
-from cortex_plane.runtime.lending import DEFAULT_TERMS, Lender
-from cortex_plane.runtime.worker import Worker, WorkerOptions
+from cortex_plane.agents.directory import Directory
+from cortex_plane.agents.model import AgentConfig, AgentRecord
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, AgentId, Claimed, JobId, NewJob, RunId, WorkerId
+from cortex_plane.stores import Store
+from cortex_plane.worker.model import NewWorker
+from cortex_plane.worker.services import DEFAULT_TERMS, Lender
+from cortex_plane.worker.worker import Worker, WorkerOptions
 
 PATIENCE_SECONDS = 30.0
 

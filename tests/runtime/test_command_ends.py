@@ -56,7 +56,7 @@ async def test_cancelling_ends_the_program_and_its_children(plane: TestPlane, tm
 async def test_a_timeout_ends_the_program_and_its_children(plane: TestPlane, tmp_path: Path) -> None:
     program = 'sleep 120 & echo $$ $! > "$1.tmp"; mv "$1.tmp" "$1"; wait'  # A shell is up long before the time is.
     words = ["sh", "-c", program, "family", str(tmp_path / "pids")]
-    job = await plane.command("family", words, timeout=1.5, max_retries=0).submit()
+    job = await plane.command("family", words, run_timeout=1.5, max_retries=0).submit()
 
     async with working(plane):
         pids = await members(tmp_path / "pids")
@@ -71,7 +71,7 @@ async def test_a_timeout_ends_the_program_and_its_children(plane: TestPlane, tmp
 async def test_a_program_that_ignores_the_request_is_killed_with_its_children(
     plane: TestPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cortex_plane.runtime.commands.TERM_SECONDS", 0.3)
+    monkeypatch.setattr("cortex_plane.worker.commands.TERM_SECONDS", 0.3)
     job = await family(plane, DEAF_FAMILY, tmp_path / "pids").submit()
 
     async with working(plane):
@@ -86,7 +86,7 @@ async def test_a_program_that_ignores_the_request_is_killed_with_its_children(
 async def test_a_child_that_ignores_the_request_dies_though_its_parent_went_politely(
     plane: TestPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cortex_plane.runtime.commands.TERM_SECONDS", 0.3)
+    monkeypatch.setattr("cortex_plane.worker.commands.TERM_SECONDS", 0.3)
     code = FAMILY.replace('"import time; time', '"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time')
     job = await family(plane, code, tmp_path / "pids").submit()
 
@@ -111,7 +111,7 @@ async def test_stopping_the_worker_ends_the_program_and_the_job_goes_on_elsewher
 
 
 async def test_the_log_of_a_program_that_ran_out_of_time_is_found(plane: TestPlane) -> None:
-    job = await plane.command("slow", ["sh", "-c", "echo halfway; sleep 60"], timeout=1.5, max_retries=0).submit()
+    job = await plane.command("slow", ["sh", "-c", "echo halfway; sleep 60"], run_timeout=1.5, max_retries=0).submit()
     await plane.work()
 
     (run,) = await job.runs()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Agent, Context, JobFailed, JobStatus, RunStatus
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.jobs import Run
+from cortex_plane.errors import InvalidInput
+from cortex_plane.jobs.model import Run
 from cortex_plane.testing import TestPlane
 from tests.runtime.helpers import PATIENCE_SECONDS, text_of, working
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Backoff, Context, JobStatus, RetryPolicy
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.jobs import JobId, RunId
+from cortex_plane.errors import InvalidInput
+from cortex_plane.jobs.model import JobId, RunId
 from cortex_plane.testing import TestPlane
 from tests.runtime.helpers import PATIENCE_SECONDS, working
 

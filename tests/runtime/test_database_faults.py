@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from cortex_plane import Context, JobStatus, Plane
-from cortex_plane.core.errors import Unavailable
-from cortex_plane.ports.store import Store
+from cortex_plane.errors import Unavailable
+from cortex_plane.stores import Store
 from tests.end_to_end.inspection import broken_rules
 from tests.runtime.faults import FaultyStore, Outage, fails, loses_answer
-from tests.runtime.helpers import PATIENCE_SECONDS, eventually, worker_on
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually, status_becomes, worker_on
 
 pytestmark = pytest.mark.anyio
 
@@ -152,7 +152,7 @@ async def test_the_timers_outlive_a_database_that_is_away(live_plane: Plane, dut
 async def test_a_worker_that_is_asked_to_stop_while_the_database_is_away_ends_all_the_same(
     live_plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cortex_plane.runtime.worker.LAST_WORD_SECONDS", 0.3)
+    monkeypatch.setattr("cortex_plane.worker.worker.LAST_WORD_SECONDS", 0.3)
     counter, faulty = Counter(live_plane), await faulty_store(live_plane)
     outage = Outage()
     faulty.around("workers", "beat", outage.blocking)
@@ -210,3 +210,50 @@ async def test_two_outages_in_a_row_lose_nothing(live_plane: Plane, database_url
 
     assert len(answers) == 30
     assert await broken_rules(database_url) == {}
+
+
+async def test_a_late_look_starts_no_handler_a_second_time(live_plane: Plane) -> None:
+    """The answer of the claim is lost; one look finds its run, and the answer of the next comes when the run has ended."""
+    faulty, go_on = await faulty_store(live_plane), asyncio.Event()
+    starts: list[str] = []
+
+    @live_plane.agent("count")
+    async def count(ctx: Context) -> None:
+        starts.append(ctx.run_id)
+        await go_on.wait()
+
+    looks: list[int] = []
+
+    async def claim(method: Any, *values: Any) -> Any:
+        if await method(*values):
+            raise Unavailable("The connection broke.")
+        return []
+
+    async def look(method: Any, *values: Any) -> Any:
+        found = await method(*values)
+        looks.append(len(found))
+        if looks.count(1) == 1:
+            looks.append(1)
+            return []  # As if the server had not committed the claim yet.
+        if found and starts and not go_on.is_set():
+            go_on.set()
+            await status_becomes(job, JobStatus.COMPLETED)
+            await eventually(slot_is_free)
+        return found
+
+    async def slot_is_free() -> bool:
+        return not worker._running
+
+    faulty.around("queue", "claim", claim)
+    faulty.around("queue", "open_runs", look)
+    job = await count.submit()
+    async with worker_on(live_plane, faulty) as worker, asyncio.timeout(PATIENCE_SECONDS):
+        while not go_on.is_set():
+            worker._cancelled.set()  # Another look.
+            await asyncio.sleep(0.02)
+        last = len(looks)
+        while len(looks) < last + 2:
+            worker._cancelled.set()
+            await asyncio.sleep(0.02)
+
+    assert len(starts) == 1

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Context
-from cortex_plane.runtime.duties import Due
 from cortex_plane.testing import TestPlane
+from cortex_plane.worker.maintenance import Due
 from tests.runtime.faults import FaultyStore
 from tests.runtime.helpers import PATIENCE_SECONDS
 
@@ -33,7 +33,7 @@ async def test_what_the_timers_have_locked_is_waited_for(plane: TestPlane) -> No
     await plane.clock.advance(seconds=5)
     faulty: Any = FaultyStore(await plane.store)
     faulty.around("queue", "promote_due", slowly)
-    due = Due(faulty)
+    due = Due(faulty, {})
     timers = asyncio.create_task(due.timers.once())
     timers.add_done_callback(lambda _: ended.append("timers"))
     await asyncio.wait_for(promoting.wait(), PATIENCE_SECONDS)

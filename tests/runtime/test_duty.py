@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from cortex_plane.adapters.system import SystemClock
-from cortex_plane.runtime import duty as module
-from cortex_plane.runtime.duty import Duty
+from cortex_plane.clock import SystemClock
+from cortex_plane.worker import loops as module
+from cortex_plane.worker.loops import Duty
 from tests.runtime.helpers import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio

@@ -11,14 +11,14 @@ import asyncpg
 import pytest
 
 from cortex_plane import Backoff, Context, InvalidInput, JobStatus, Plane, RetryPolicy
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import UnknownAgent
-from cortex_plane.core.groups import LARGEST_GROUP, GroupFinished, GroupNotFinished, GroupNotFound, GroupStatus
-from cortex_plane.core.jobs import TenantId
-from cortex_plane.groups import GroupHandle, Groups
-from cortex_plane.operations.submit_jobs import Submission
+from cortex_plane.errors import UnknownAgent
+from cortex_plane.groups.model import LARGEST_GROUP, GroupFinished, GroupNotFinished, GroupNotFound, GroupStatus
+from cortex_plane.groups.service import GroupHandle, GroupService
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.fields import Submission
+from cortex_plane.jobs.model import TenantId
 from cortex_plane.testing import TestPlane
-from tests.runtime.helpers import eventually, working
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually, working
 
 pytestmark = pytest.mark.anyio
 
@@ -81,9 +81,9 @@ async def outcome(handle: GroupHandle) -> list[JobStatus]:
 
 async def test_waiting_for_a_group_answers_with_the_finished_group(plane: TestPlane, scribe: Scribe) -> None:
     async with working(plane):
-        handle = await Groups(plane).submit([*notes("a", "b"), fails("c")], on_failure="continue", callback=TELL)
+        handle = await GroupService(plane).submit([*notes("a", "b"), fails("c")], on_failure="continue", callback=TELL)
         group = await handle.wait(timeout=20)
-        by_prefix = await Groups(plane).wait(handle.id[:30], timeout=20)
+        by_prefix = await GroupService(plane).wait(handle.id[:30], timeout=20)
 
     assert (group.id, group.status, group.tally.completed, group.tally.failed) == (handle.id, GroupStatus.FAILED, 2, 1)
     assert group.finished_at is not None
@@ -92,7 +92,7 @@ async def test_waiting_for_a_group_answers_with_the_finished_group(plane: TestPl
 
 
 async def test_a_group_that_takes_longer_goes_on_and_says_how_far_it_is(plane: TestPlane, scribe: Scribe) -> None:
-    handle = await Groups(plane).submit(notes("a", "b"))
+    handle = await GroupService(plane).submit(notes("a", "b"))
 
     with pytest.raises(GroupNotFinished, match=r"still PENDING after 0\.05 s: 0 of 2 members have ended") as late:
         await handle.wait(timeout=0.05)
@@ -103,7 +103,7 @@ async def test_a_group_that_takes_longer_goes_on_and_says_how_far_it_is(plane: T
 
 
 async def test_waiting_for_a_group_includes_a_retry_of_a_member(plane: TestPlane, scribe: Scribe) -> None:
-    handle = await Groups(plane).submit([fails("a")])
+    handle = await GroupService(plane).submit([fails("a")])
     await plane.work()
     assert (await handle.wait(timeout=20)).status is GroupStatus.FAILED
     await plane.retry(handle.jobs[0].id)
@@ -114,14 +114,14 @@ async def test_waiting_for_a_group_includes_a_retry_of_a_member(plane: TestPlane
 
 async def test_nobody_waits_for_a_group_that_never_was(plane: TestPlane) -> None:
     with pytest.raises(GroupNotFound):
-        await Groups(plane).wait(new_id(), timeout=20)
+        await GroupService(plane).wait(new_id(), timeout=20)
 
 
 # -- running -------------------------------------------------------------------------------------
 
 
 async def test_a_sequential_group_runs_in_order_however_many_slots_are_free(plane: TestPlane, scribe: Scribe) -> None:
-    handle = await Groups(plane).submit(notes("a", "b", "c", "d"), mode="sequential", callback=TELL)
+    handle = await GroupService(plane).submit(notes("a", "b", "c", "d"), mode="sequential", callback=TELL)
 
     await plane.work(concurrency=10)
 
@@ -142,13 +142,31 @@ async def test_what_a_failure_does_to_those_that_come_after(
     plane: TestPlane, scribe: Scribe, on_failure: Any, statuses: list[str], counts: tuple[int, int, int]
 ) -> None:
     members = [*notes("a"), fails("b"), *notes("c")]
-    handle = await Groups(plane).submit(members, mode="sequential", on_failure=on_failure, callback=TELL)
+    handle = await GroupService(plane).submit(members, mode="sequential", on_failure=on_failure, callback=TELL)
 
     await plane.work()
 
     assert await outcome(handle) == statuses
     [told] = scribe.told
     assert (told["completed"], told["failed"], told["cancelled"], told["status"]) == (*counts, "FAILED")
+
+
+@pytest.mark.parametrize("on_failure", ["stop", "skip"])
+async def test_of_sixty_members_whose_first_fails_no_other_begins(live_plane: Plane, on_failure: Any) -> None:
+    scribe = Scribe(live_plane)
+    await live_plane.submit_many([Submission("note", {"word": "warm"})] * 50)
+
+    async with working(live_plane, concurrency=1), working(live_plane, concurrency=1, queues=["elsewhere"]):
+        await eventually(lambda: _wrote(scribe, 100))  # It would claim ahead now, if it dared.
+        handle = await GroupService(live_plane).submit([fails("first"), *notes(*["other"] * 59)], on_failure=on_failure)
+        await handle.wait(timeout=PATIENCE_SECONDS)
+
+    assert scribe.seen[100:] == ["!first"]
+    assert await outcome(handle) == ["FAILED", *["CANCELLED"] * 59]
+
+
+async def _wrote(scribe: Scribe, lines: int) -> bool:
+    return len(scribe.seen) >= lines
 
 
 async def test_a_failure_stops_members_that_run(live_plane: Plane) -> None:
@@ -165,7 +183,7 @@ async def test_a_failure_stops_members_that_run(live_plane: Plane) -> None:
         await let_fail.wait()
         raise ValueError("now")
 
-    handle = await Groups(live_plane).submit([fails_later.submission(), endless.submission()], callback=TELL)
+    handle = await GroupService(live_plane).submit([fails_later.submission(), endless.submission()], callback=TELL)
     async with working(live_plane):
         await entered.wait()
         let_fail.set()
@@ -180,7 +198,7 @@ async def _told(scribe: Scribe) -> list[dict[str, Any]]:
 
 async def test_chained_retries_belong_to_their_member(plane: TestPlane, scribe: Scribe) -> None:
     members = [Submission("stumble", {"word": "x"}), *notes("b")]
-    handle = await Groups(plane).submit(members, mode="sequential")
+    handle = await GroupService(plane).submit(members, mode="sequential")
 
     for _ in range(3):
         await plane.work()
@@ -189,11 +207,11 @@ async def test_chained_retries_belong_to_their_member(plane: TestPlane, scribe: 
     assert scribe.seen == ["?x", "?x", "?x", "+b", "-b"]
     group = await handle.group()
     assert (group.status, group.tally.members) == (GroupStatus.COMPLETED, 2)
-    assert [member.retry_of is not None for member in await Groups(plane).members(handle.id)] == [False, False, True, True]
+    assert [member.retry_of is not None for member in await GroupService(plane).members(handle.id)] == [False, False, True, True]
 
 
 async def test_a_hundred_members_that_end_at_once_make_one_callback(plane: TestPlane, scribe: Scribe) -> None:
-    handle = await Groups(plane).submit(notes(*map(str, range(100))), callback=TELL)
+    handle = await GroupService(plane).submit(notes(*map(str, range(100))), callback=TELL)
 
     await asyncio.gather(*(plane.work(concurrency=50) for _ in range(3)))
     await plane.work()
@@ -204,7 +222,7 @@ async def test_a_hundred_members_that_end_at_once_make_one_callback(plane: TestP
 
 async def test_a_delayed_member_delays_those_after_it(plane: TestPlane, scribe: Scribe) -> None:
     members = [*notes("a"), Submission("note", {"word": "b"}, delay=timedelta(minutes=1)), *notes("c")]
-    await Groups(plane).submit(members, mode="sequential")
+    await GroupService(plane).submit(members, mode="sequential")
 
     await plane.work()
     assert scribe.seen == ["+a", "-a"]
@@ -215,7 +233,7 @@ async def test_a_delayed_member_delays_those_after_it(plane: TestPlane, scribe: 
 
 
 async def test_a_cancelled_group_runs_nothing_more_and_is_cancelled_once(plane: TestPlane, scribe: Scribe) -> None:
-    handle = await Groups(plane).submit(notes("a", "b"))
+    handle = await GroupService(plane).submit(notes("a", "b"))
 
     assert await handle.cancel("not needed") == 2
     await plane.work()
@@ -230,13 +248,13 @@ async def test_a_group_joins_the_callers_transaction(plane: TestPlane, scribe: S
     if database_url.startswith("sqlite"):
         connection: Any = apsw.Connection(database_url.removeprefix("sqlite:///"))
         connection.execute("begin immediate")
-        handle = await Groups(plane).submit(notes("a"), connection=connection)
+        handle = await GroupService(plane).submit(notes("a"), connection=connection)
         connection.execute("rollback")
         connection.close()
     else:
         connection = await asyncpg.connect(database_url)
         await connection.execute("begin")
-        handle = await Groups(plane).submit(notes("a"), connection=connection)
+        handle = await GroupService(plane).submit(notes("a"), connection=connection)
         await connection.execute("rollback")
         await connection.close()
 
@@ -257,7 +275,7 @@ async def test_a_group_joins_the_callers_transaction(plane: TestPlane, scribe: S
         (notes("a"), {"on_failure": "halt"}, "on_failure", "stop, continue, skip"),
         (notes("a"), {"name": ""}, "name", "1 to 200 characters"),
         ([*notes("a"), Submission("note", {"word": float("nan")})], {}, "members[1].payload.word", r"members\[1\]"),
-        ([*notes("a"), Submission("note", priority=10**9)], {}, "members[1].priority", r"members\[1\]: priority"),
+        ([*notes("a"), Submission("note", {"word": "b"}, priority=10**9)], {}, "members[1].priority", r"members\[1\]: priority"),
         ([*notes("a"), Submission("note", tenant="other")], {}, "members[1].tenant", "one tenant"),
         ([Submission("note", job_key="k", key_mode="unsafe_dedupe")], {}, "members[0].key_mode", "cannot become a member"),
         (notes("a"), {"callback": {"agent": "tell"}}, "callback", "must be a Submission"),
@@ -273,10 +291,10 @@ async def test_bad_input_names_the_field_and_stores_nothing(
     await (await plane.store).tenants.add(TenantId(new_id()), "other")
 
     with pytest.raises(InvalidInput, match=message) as refused:
-        await Groups(plane).submit(members, **options)
+        await GroupService(plane).submit(members, **options)
 
     assert refused.value.field == field
-    assert (await plane.list(), await Groups(plane).list()) == ([], [])
+    assert (await plane.list(), await GroupService(plane).list()) == ([], [])
 
 
 @pytest.mark.parametrize("where", ["member", "callback"])
@@ -285,7 +303,7 @@ async def test_an_unknown_agent_is_named(plane: TestPlane, scribe: Scribe, where
     members, callback = ([*notes("a"), wrong], None) if where == "member" else (notes("a"), wrong)
 
     with pytest.raises(UnknownAgent, match='Did you mean "note"'):
-        await Groups(plane).submit(members, callback=callback)
+        await GroupService(plane).submit(members, callback=callback)
 
     assert await plane.list() == []
 
@@ -293,22 +311,22 @@ async def test_an_unknown_agent_is_named(plane: TestPlane, scribe: Scribe, where
 async def test_a_group_belongs_to_the_tenant_of_its_members(plane: TestPlane, scribe: Scribe) -> None:
     tenant_id = TenantId(new_id())
     await (await plane.store).tenants.add(tenant_id, "other")
-    handle = await Groups(plane).submit([Submission("note", {"word": "a"}, tenant="other")], callback=TELL)
+    handle = await GroupService(plane).submit([Submission("note", {"word": "a"}, tenant="other")], callback=TELL)
 
     await plane.work()
 
     group = await handle.group()
     assert group.tenant_id == tenant_id
     assert (await plane.get(str(group.callback_job_id))).tenant_id == tenant_id
-    assert [one.id for one in await Groups(plane).list(tenant="other")] == [handle.id]
-    assert await Groups(plane).list() == []
+    assert [one.id for one in await GroupService(plane).list(tenant="other")] == [handle.id]
+    assert await GroupService(plane).list() == []
 
 
 async def test_a_group_is_found_by_the_first_part_of_its_id(plane: TestPlane, scribe: Scribe) -> None:
-    handle = await Groups(plane).submit(notes("a"))
+    handle = await GroupService(plane).submit(notes("a"))
 
-    assert (await Groups(plane).get(handle.id[:30])).id == handle.id
+    assert (await GroupService(plane).get(handle.id[:30])).id == handle.id
     with pytest.raises(GroupNotFound):
-        await Groups(plane).get("ffff")
+        await GroupService(plane).get("ffff")
     with pytest.raises(InvalidInput, match="not a group id"):
-        await Groups(plane).get("zz")
+        await GroupService(plane).get("zz")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,10 +10,10 @@ from itertools import pairwise
 
 import pytest
 
-from cortex_plane.core.errors import Unavailable
-from cortex_plane.core.instants import Instant
-from cortex_plane.core.workers import Beat
-from cortex_plane.runtime.heartbeat import Heartbeat
+from cortex_plane.clock import Instant
+from cortex_plane.errors import Unavailable
+from cortex_plane.worker.heartbeat import Heartbeat
+from cortex_plane.worker.model import Beat
 from tests.runtime.helpers import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
@@ -60,7 +59,7 @@ class HeartTime(threading.Event):
 async def beating(
     beat: Callable[[float], int], verdicts: Verdicts, time: HeartTime, drain: Callable[[], None] = lambda: None
 ) -> AsyncIterator[Heartbeat]:
-    heart = Heartbeat(beat, verdicts, time, LEASE_SECONDS, math.inf, drain)
+    heart = Heartbeat(beat, verdicts, time, LEASE_SECONDS, drain)
     heart._stop = time
     heart.start()
     try:
@@ -248,7 +247,7 @@ async def test_it_judges_others_only_when_its_own_heart_beats_regularly(leases: 
             loop.call_soon_threadsafe(enough.set)
         return True
 
-    heart = Heartbeat(beat, verdicts, clock, QUICK_LEASE_SECONDS, 120.0)
+    heart = Heartbeat(beat, verdicts, clock, QUICK_LEASE_SECONDS)
     heart.start()
     await asyncio.wait_for(enough.wait(), PATIENCE_SECONDS)
     await heart.stop()

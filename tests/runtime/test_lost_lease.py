@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from cortex_plane import Context, JobStatus, Plane, RunStatus
-from cortex_plane.core.errors import Unavailable
-from cortex_plane.core.jobs import WorkerId
-from cortex_plane.core.states import WorkerStatus
-from cortex_plane.ports.store import Store
+from cortex_plane.errors import Unavailable
+from cortex_plane.jobs.model import WorkerId
+from cortex_plane.jobs.states import WorkerStatus
+from cortex_plane.stores import Store
+from cortex_plane.worker.worker import Worker
 from tests.runtime.faults import FaultyStore, Outage, fails
 from tests.runtime.helpers import PATIENCE_SECONDS, eventually, status_becomes, worker_on
 
@@ -125,7 +126,7 @@ async def test_a_database_that_is_still_away_does_not_end_the_worker_that_starts
 async def test_a_completion_that_waits_for_the_database_when_the_lease_is_lost_does_not_hold_up_the_new_start(
     live_plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cortex_plane.runtime.worker.LAST_WORD_SECONDS", 3600.0)  # Who waits for such answers waits too long.
+    monkeypatch.setattr("cortex_plane.worker.worker.LAST_WORD_SECONDS", 3600.0)  # Who waits for such answers waits too long.
     store = await live_plane.store
     faulty: Any = FaultyStore(store)
     starts = 0
@@ -181,3 +182,84 @@ async def test_the_other_jobs_of_the_new_life_are_written_as_usual(live_plane: P
 
     assert answers == ["fine"] * 3
     assert [worker.status for worker in await store.workers.list() if worker.id != first] == [WorkerStatus.STOPPED]
+
+
+class Late:
+    """Holds an answer of the database back until the worker has lost its lease. The first run of its agent waits for its end."""
+
+    def __init__(self, plane: Plane, store: Store) -> None:
+        self.store: Any = FaultyStore(store)
+        self.answered, self.lease_lost = asyncio.Event(), asyncio.Event()
+        self.started: list[str] = []
+
+        @plane.agent("long")
+        async def long(ctx: Context) -> str:
+            self.started.append(ctx.run_id)
+            if ctx.attempt == 1:
+                await asyncio.sleep(60)
+            return "done"
+
+        self.agent = long
+
+    async def held_back(self, found: Any) -> Any:
+        if found and not self.answered.is_set():
+            self.answered.set()
+            await self.lease_lost.wait()
+        return found
+
+    async def lose_lease(self, worker: Worker) -> None:
+        lose = worker._lose_lease
+
+        def lost(why: str) -> None:
+            lose(why)
+            self.lease_lost.set()
+
+        worker._lose_lease = lost  # type: ignore[method-assign]
+        await asyncio.wait_for(self.answered.wait(), PATIENCE_SECONDS)
+        await self.store.workers.give_up(await live_worker(self.store))
+
+
+async def test_what_was_claimed_before_the_lease_was_lost_is_not_started_after_it(live_plane: Plane) -> None:
+    late = Late(live_plane, await live_plane.store)
+
+    async def claim(method: Any, *values: Any) -> Any:
+        return await late.held_back(await method(*values))
+
+    late.store.around("queue", "claim", claim)
+    job = await late.agent.submit()
+    async with worker_on(live_plane, late.store) as worker:
+        await late.lose_lease(worker)
+        assert await job.result(timeout=PATIENCE_SECONDS) == "done"
+
+    assert late.started == [(await job.runs())[-1].id]
+
+
+async def test_a_run_is_not_started_again_by_an_answer_that_comes_after_the_lease_was_lost(live_plane: Plane) -> None:
+    """The answer to a claim never came; its run was found and started. The worker looks again, as it does for a while."""
+    late = Late(live_plane, await live_plane.store)
+
+    async def claim(method: Any, *values: Any) -> Any:
+        found = await method(*values)
+        if found and not late.started:
+            raise Unavailable("The connection broke.")
+        return found
+
+    async def open_runs(method: Any, *values: Any) -> Any:
+        found = await method(*values)
+        return await late.held_back(found) if late.started else found
+
+    late.store.around("queue", "claim", claim)
+    late.store.around("queue", "open_runs", open_runs)
+    job = await late.agent.submit()
+    async with worker_on(live_plane, late.store) as worker:
+
+        async def has_started() -> bool:
+            worker._cancelled.set()  # As a signal of the database: it looks at its runs at once.
+            return bool(late.started)
+
+        losing = asyncio.create_task(late.lose_lease(worker))
+        await eventually(has_started)
+        await losing
+        assert await job.result(timeout=PATIENCE_SECONDS) == "done"
+
+    assert late.started == [run.id for run in await job.runs()]

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from cortex_plane import InvalidInput, JobStatus
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.checkpoints import Blob, Checkpoint
-from cortex_plane.core.errors import Conflict, LeaseLost, Unavailable
-from cortex_plane.core.jobs import Claimed, RunId
-from cortex_plane.core.outcomes import Transition
-from cortex_plane.core.states import WaitReason
-from cortex_plane.core.workers import actor_of
-from cortex_plane.ports.store import Store
-from cortex_plane.runtime.outbox import Outbox
+from cortex_plane.durable.schema import Blob, Checkpoint
+from cortex_plane.errors import Conflict, LeaseLost, Unavailable
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed, RunId
+from cortex_plane.jobs.outcomes import Transition
+from cortex_plane.jobs.states import WaitReason
+from cortex_plane.stores import Store
 from cortex_plane.testing import ManualClock
+from cortex_plane.worker.model import actor_of
+from cortex_plane.worker.outbox import Outbox
 from tests.end_to_end.inspection import query
 from tests.runtime.faults import FaultyStore, Recorder, fails, loses_answer
 from tests.runtime.helpers import PATIENCE_SECONDS, claim, eventually, register_agent, register_worker, submit_to
@@ -94,24 +94,19 @@ async def test_of_two_snapshots_of_one_run_only_the_newer_is_written_and_both_wr
     assert job.cost_cents == 7
 
 
-async def test_what_takes_the_place_of_a_whole_document_is_written_whole(store: Store, clock: ManualClock) -> None:
-    """It may be added to just that one, which nobody writes now."""
+async def test_segments_of_snapshots_that_were_not_written_go_with_the_one_that_is(store: Store, clock: ManualClock) -> None:
     desk = await desk_with(store, clock, 1)
     (claimed,) = desk.claimed
-    saves = Recorder()
-    desk.faulty.around("checkpoints", "save", saves)
-    older = snapshot(claimed, 1)
-    newer = replace(snapshot(claimed, 2, older), added='{"step":2}')
-    third = replace(snapshot(claimed, 3, newer), added='{"step":3}')
-    fourth = replace(snapshot(claimed, 4, third), added='{"step":4}')
+    first = replace(snapshot(claimed, 1), blobs=(Blob("1" * 64, '"one"', 1),))
+    second = replace(snapshot(claimed, 2, first), blobs=(Blob("2" * 64, '"two"', 2), Blob("3" * 64, '"three"', 3)))
+    third = snapshot(claimed, 3, second)
 
-    await asyncio.gather(desk.outbox.save(older), desk.outbox.save(newer))
-    await asyncio.gather(desk.outbox.save(third), desk.outbox.save(fourth))
+    await asyncio.gather(*(desk.outbox.save(one) for one in (first, second, third)))
 
-    assert [(batch[0].whole, batch[0].added) for batch in saves.asked] == [('{"step": 2}', None), (None, '{"step":4}')]
     stored = await store.checkpoints.load(claimed.job_id)
     assert stored is not None
-    assert (json.loads(stored.document), json.loads(stored.added or "null")) == ({"step": 2}, {"step": 4})
+    assert json.loads(stored.document) == {"step": 3}
+    assert stored.segments == (*first.blobs, *second.blobs)
 
 
 async def test_a_snapshot_that_comes_while_one_is_written_is_written_after_it(store: Store, clock: ManualClock) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from cortex_plane import Context, JobStatus, Submission
-from cortex_plane.core.instants import Instant
-from cortex_plane.core.jobs import Claimed
-from cortex_plane.runtime.pace import MOST_AHEAD, Pace
+from cortex_plane.clock import Instant
+from cortex_plane.jobs.model import INTERNAL_QUEUE, Claimed, WorkerId
 from cortex_plane.testing import TestPlane
+from cortex_plane.worker.claims import MOST_AHEAD, Pace
 from tests.runtime.helpers import PATIENCE_SECONDS, eventually, status_becomes, working
 
 QUICK_SECONDS = 0.001
@@ -40,7 +41,7 @@ def steady(pace: Pace, clock: StepClock, rate: int, seconds: float = 1.0, each_t
     for _ in range(round(seconds * 100)):
         clock.seconds += 0.01
         for _ in range(rate // 100):
-            pace.ran(each_took)
+            pace.ran("work", each_took)
         ahead = pace.ahead()
     return ahead
 
@@ -80,7 +81,7 @@ def test_a_handful_of_jobs_in_a_second_is_not_worth_claiming_ahead() -> None:
 
     for _ in range(5):
         clock.seconds += 0.2
-        pace.ran(QUICK_SECONDS)
+        pace.ran("work", QUICK_SECONDS)
         ahead = pace.ahead()
 
     assert ahead == 0
@@ -97,7 +98,7 @@ def test_one_slow_job_among_quick_ones_is_reason_enough() -> None:
     pace = Pace(clock)
 
     steady(pace, clock, 1000)
-    pace.ran(SLOW_SECONDS)
+    pace.ran("work", SLOW_SECONDS)
 
     assert pace.ahead() == 0
 
@@ -106,7 +107,7 @@ def test_slow_jobs_are_forgotten_in_time() -> None:
     clock = StepClock()
     pace = Pace(clock)
 
-    pace.ran(SLOW_SECONDS)
+    pace.ran("work", SLOW_SECONDS)
     ahead = steady(pace, clock, 1000, seconds=5.0)
 
     assert ahead > 50
@@ -150,9 +151,10 @@ async def claims(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> list[int]
     sizes: list[int] = []
     claim = queue.claim
 
-    async def counted(*values: Any) -> list[Claimed]:
-        claimed = await claim(*values)
-        sizes.append(len(claimed))
+    async def counted(worker_id: WorkerId, queues: Sequence[str], *values: Any) -> list[Claimed]:
+        claimed = await claim(worker_id, queues, *values)
+        if INTERNAL_QUEUE not in queues:
+            sizes.append(len(claimed))
         return claimed
 
     monkeypatch.setattr(queue, "claim", counted)
@@ -192,7 +194,8 @@ async def test_while_jobs_wait_here_a_claim_that_found_nothing_is_not_repeated(
 
     jobs = await plane.submit_many([brief.submission() for _ in range(30)])
     async with working(plane, concurrency=1):
-        await jobs[-1].result(timeout=PATIENCE_SECONDS)
+        for job in jobs:
+            await job.result(timeout=PATIENCE_SECONDS)
 
     assert len(when_begun) == 30
     assert when_begun[-1] - when_begun[0] <= 2

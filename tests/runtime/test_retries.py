@@ -133,7 +133,7 @@ async def test_a_chained_retry_does_the_same_work(plane: TestPlane) -> None:
         raise ValueError(word)
 
     first = await chained.options(
-        queue="side", priority=4, serial_key="key", tags=["a", "b"], created_by="ann", timeout=7.0
+        queue="side", priority=4, serial_key="key", tags=["a", "b"], created_by="ann", run_timeout=7.0
     ).submit("again")
     await plane.work(queues=["side"])
 
@@ -155,7 +155,7 @@ async def test_a_permanent_failure_spends_no_retries(plane: TestPlane, mode: Any
     ended = await job.job()
     assert (ended.status, ended.retry_count, ended.retried_as) == (JobStatus.FAILED, 0, None)
     assert ended.error["type"] == "PermanentFailure"
-    assert await actions(plane, job) == []
+    assert await actions(plane, job) == ["JOB_FAILED"]
     with pytest.raises(JobFailed, match="The account is closed"):
         await job.result()
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from cortex_plane import Context, JobCancelled, JobFailed, JobStatus
-from cortex_plane.core.errors import InvalidInput, QueueBusy, TenantNotFound, UnknownAgent
+from cortex_plane.errors import InvalidInput, QueueBusy, TenantNotFound, UnknownAgent
 from cortex_plane.testing import TestPlane
 from tests.runtime.helpers import PATIENCE_SECONDS, eventually, status_becomes, working
 

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from cortex_plane import Backoff, Context, InvalidInput, RetryPolicy
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import UnknownAgent
-from cortex_plane.core.jobs import TenantId
-from cortex_plane.core.templates import TemplateNotFound
-from cortex_plane.operations.save_template import save_template
-from cortex_plane.operations.submit_jobs import Submission
-from cortex_plane.templates import Templates
+from cortex_plane.errors import UnknownAgent
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.fields import Submission
+from cortex_plane.jobs.model import TenantId
+from cortex_plane.templates.model import TemplateNotFound
+from cortex_plane.templates.service import TemplateService, save_template
 from cortex_plane.testing import TestPlane
 from tests.end_to_end.inspection import query
 
@@ -24,17 +23,17 @@ POLICY = RetryPolicy("chain", 4, Backoff(base_seconds=7))
 
 
 @pytest.fixture
-def templates(plane: TestPlane) -> Templates:
-    @plane.agent("report", queue="reports", max_retries=2, timeout=60)
+def templates(plane: TestPlane) -> TemplateService:
+    @plane.agent("report", queue="reports", max_retries=2, run_timeout=60)
     async def report(ctx: Context, kind: str = "", size: int = 0, deep: dict[str, Any] | None = None) -> list[Any]:
         return [kind, size, deep]
 
-    return Templates(plane)
+    return TemplateService(plane)
 
 
-async def test_a_job_is_what_its_template_says(plane: TestPlane, templates: Templates, database_url: str) -> None:
+async def test_a_job_is_what_its_template_says(plane: TestPlane, templates: TemplateService, database_url: str) -> None:
     template = await templates.save(
-        "nightly", "report", {"kind": "full"}, queue="slow", priority=4, max_retries=1, retry=POLICY, timeout=9, tags=["x"]
+        "nightly", "report", {"kind": "full"}, queue="slow", priority=4, max_retries=1, retry=POLICY, run_timeout=9, tags=["x"]
     )
 
     job = await (await templates.submit("nightly", created_by="ada")).job()
@@ -47,7 +46,7 @@ async def test_a_job_is_what_its_template_says(plane: TestPlane, templates: Temp
     assert (template_id, timeout) == (template.id, 9.0)
 
 
-async def test_what_a_template_leaves_out_is_as_the_agent_says(templates: Templates) -> None:
+async def test_what_a_template_leaves_out_is_as_the_agent_says(templates: TemplateService) -> None:
     await templates.save("plain", "report")
 
     job = await (await templates.submit("plain")).job()
@@ -55,7 +54,7 @@ async def test_what_a_template_leaves_out_is_as_the_agent_says(templates: Templa
     assert (job.payload, job.queue, job.priority, job.max_retries) == ({}, "reports", 0, 2)
 
 
-async def test_a_caller_replaces_single_keys_and_options(templates: Templates) -> None:
+async def test_a_caller_replaces_single_keys_and_options(templates: TemplateService) -> None:
     await templates.save("nightly", "report", {"kind": "full", "size": 1, "deep": {"a": 1}}, queue="slow", priority=4, tags=["x"])
 
     job = await (
@@ -69,7 +68,7 @@ async def test_a_caller_replaces_single_keys_and_options(templates: Templates) -
     assert job.run_at is not None
 
 
-async def test_a_callers_retry_policy_also_says_how_often(templates: Templates) -> None:
+async def test_a_callers_retry_policy_also_says_how_often(templates: TemplateService) -> None:
     await templates.save("nightly", "report", max_retries=9)
 
     job = await (await templates.submit("nightly", retry=POLICY)).job()
@@ -77,7 +76,7 @@ async def test_a_callers_retry_policy_also_says_how_often(templates: Templates) 
     assert job.max_retries == 4
 
 
-async def test_later_changes_of_a_template_do_not_reach_its_jobs(plane: TestPlane, templates: Templates) -> None:
+async def test_later_changes_of_a_template_do_not_reach_its_jobs(plane: TestPlane, templates: TemplateService) -> None:
     await templates.save("nightly", "report", {"kind": "old"})
     job = await templates.submit("nightly")
     changed = await templates.save("nightly", "report", {"kind": "new"}, queue="elsewhere")
@@ -91,7 +90,7 @@ async def test_later_changes_of_a_template_do_not_reach_its_jobs(plane: TestPlan
     assert run.params_snapshot == {"kind": "old"}
 
 
-async def test_a_run_remembers_the_template(plane: TestPlane, templates: Templates, database_url: str) -> None:
+async def test_a_run_remembers_the_template(plane: TestPlane, templates: TemplateService, database_url: str) -> None:
     template = await templates.save("nightly", "report")
     job = await templates.submit("nightly")
 
@@ -103,7 +102,7 @@ async def test_a_run_remembers_the_template(plane: TestPlane, templates: Templat
     assert template_id == template.id
 
 
-async def test_an_unknown_template_is_answered_with_the_nearest_name(templates: Templates) -> None:
+async def test_an_unknown_template_is_answered_with_the_nearest_name(templates: TemplateService) -> None:
     with pytest.raises(TemplateNotFound, match="No template has been saved yet"):
         await templates.submit("nightly")
     await templates.save("nightly", "report")
@@ -126,12 +125,12 @@ async def test_an_unknown_template_is_answered_with_the_nearest_name(templates: 
         ("x", "report", {"priority": 10**9}, "priority"),
         ("x", "report", {"max_retries": -1}, "max_retries"),
         ("x", "report", {"retry": "chain"}, "retry"),
-        ("x", "report", {"timeout": 0}, "timeout"),
+        ("x", "report", {"run_timeout": 0}, "run_timeout"),
         ("x", "report", {"tags": "abc"}, "tags"),
     ],
 )
 async def test_what_no_job_could_be_is_refused_at_once(
-    templates: Templates, name: str, agent: str, fields: dict[str, Any], field: str
+    templates: TemplateService, name: str, agent: str, fields: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
         await templates.save(name, agent, **fields)
@@ -140,13 +139,15 @@ async def test_what_no_job_could_be_is_refused_at_once(
     assert await templates.list() == []
 
 
-async def test_a_template_needs_an_agent_that_is_known(templates: Templates) -> None:
+async def test_a_template_needs_an_agent_that_is_known(templates: TemplateService) -> None:
     with pytest.raises(UnknownAgent, match='Did you mean "report"'):
         await templates.save("x", "reprot")
 
 
 @pytest.mark.parametrize("field", ["delay", "job_key", "serial_key"])
-async def test_what_belongs_to_a_single_job_is_not_part_of_a_template(plane: TestPlane, templates: Templates, field: str) -> None:
+async def test_what_belongs_to_a_single_job_is_not_part_of_a_template(
+    plane: TestPlane, templates: TemplateService, field: str
+) -> None:
     options: dict[str, Any] = {field: 5 if field == "delay" else "k"}
     opened = await plane._open_here()
 
@@ -156,7 +157,7 @@ async def test_what_belongs_to_a_single_job_is_not_part_of_a_template(plane: Tes
     assert refused.value.field == field
 
 
-async def test_overrides_are_checked_as_a_payload_is(templates: Templates) -> None:
+async def test_overrides_are_checked_as_a_payload_is(templates: TemplateService) -> None:
     await templates.save("nightly", "report")
 
     with pytest.raises(InvalidInput, match="must be a dict"):
@@ -165,7 +166,7 @@ async def test_overrides_are_checked_as_a_payload_is(templates: Templates) -> No
         await templates.submit("nightly", {"kind": float("nan")})
 
 
-async def test_templates_are_a_tenants_own(plane: TestPlane, templates: Templates) -> None:
+async def test_templates_are_a_tenants_own(plane: TestPlane, templates: TemplateService) -> None:
     tenant_id = TenantId(new_id())
     await (await plane.store).tenants.add(tenant_id, "other")
     await templates.save("nightly", "report", tenant="other")

@@ -10,8 +10,8 @@ from datetime import timedelta
 import pytest
 
 from cortex_plane import Context, JobFailed, JobStatus, RunStatus
-from cortex_plane.runtime.pace import Pace
 from cortex_plane.testing import TestPlane
+from cortex_plane.worker.slots import SlotPool
 from tests.runtime.helpers import PATIENCE_SECONDS, working
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 async def test_an_async_handler_is_interrupted_when_its_time_is_up(plane: TestPlane) -> None:
     interrupted: list[str] = []
 
-    @plane.agent("slow", timeout=0.1, max_retries=0)
+    @plane.agent("slow", run_timeout=0.1, max_retries=0)
     async def slow(ctx: Context) -> None:
         try:
             await asyncio.sleep(60)
@@ -40,11 +40,11 @@ async def test_an_async_handler_is_interrupted_when_its_time_is_up(plane: TestPl
 
 @pytest.mark.parametrize("timeout", [0.1, timedelta(milliseconds=100)])
 async def test_a_job_may_have_a_limit_of_its_own(plane: TestPlane, timeout: float | timedelta) -> None:
-    @plane.agent("slow", timeout=60, max_retries=0)
+    @plane.agent("slow", run_timeout=60, max_retries=0)
     async def slow(ctx: Context) -> None:
         await asyncio.sleep(60)
 
-    job = await slow.options(timeout=timeout).submit()
+    job = await slow.options(run_timeout=timeout).submit()
     await plane.work()
 
     with pytest.raises(JobFailed, match=r"within 0\.1 s"):
@@ -52,7 +52,7 @@ async def test_a_job_may_have_a_limit_of_its_own(plane: TestPlane, timeout: floa
 
 
 async def test_a_timeout_costs_a_retry(plane: TestPlane) -> None:
-    @plane.agent("slow", timeout=0.1, max_retries=1)
+    @plane.agent("slow", run_timeout=0.1, max_retries=1)
     async def slow(ctx: Context) -> str:
         if ctx.attempt == 1:
             await asyncio.sleep(60)
@@ -71,7 +71,7 @@ async def test_a_timeout_costs_a_retry(plane: TestPlane) -> None:
 async def test_a_plain_function_is_told_that_its_time_is_up(plane: TestPlane) -> None:
     told = threading.Event()
 
-    @plane.agent("slow", timeout=0.1, max_retries=0)
+    @plane.agent("slow", run_timeout=0.1, max_retries=0)
     def slow(ctx: Context) -> None:
         until = time.monotonic() + PATIENCE_SECONDS
         while not ctx.cancelled and time.monotonic() < until:
@@ -88,7 +88,7 @@ async def test_a_plain_function_is_told_that_its_time_is_up(plane: TestPlane) ->
 
 
 async def test_a_handlers_own_timeout_error_is_not_the_workers(plane: TestPlane) -> None:
-    @plane.agent("upstream", timeout=60, max_retries=0)
+    @plane.agent("upstream", run_timeout=60, max_retries=0)
     async def upstream(ctx: Context) -> None:
         raise TimeoutError("the bank did not answer")
 
@@ -101,13 +101,15 @@ async def test_a_handlers_own_timeout_error_is_not_the_workers(plane: TestPlane)
 
 
 async def test_waiting_for_a_slot_does_not_count(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "ahead", lambda _pace: 3)  # They are claimed at once, and wait inside the worker.
+    monkeypatch.setattr(
+        SlotPool, "_ahead", lambda pool: 3 if pool._pace else 0
+    )  # They are claimed at once, and wait inside the worker.
 
     @plane.agent("slow")
     async def slow(ctx: Context) -> None:
         await asyncio.sleep(1.8)
 
-    @plane.agent("quick", timeout=1.5, max_retries=0)
+    @plane.agent("quick", run_timeout=1.5, max_retries=0)
     async def quick(ctx: Context) -> None:
         await asyncio.sleep(0)
 
@@ -118,11 +120,11 @@ async def test_waiting_for_a_slot_does_not_count(plane: TestPlane, monkeypatch: 
 
 
 async def test_waiting_for_a_thread_that_an_earlier_job_still_holds_does_not_count(plane: TestPlane) -> None:
-    @plane.agent("deaf", timeout=0.2, max_retries=0)
+    @plane.agent("deaf", run_timeout=0.2, max_retries=0)
     def deaf(ctx: Context) -> None:
         time.sleep(1.5)  # Long after its time is up: nobody can interrupt a thread.
 
-    @plane.agent("quick", timeout=1.0, max_retries=0)
+    @plane.agent("quick", run_timeout=1.0, max_retries=0)
     def quick(ctx: Context) -> str:
         return "in time"
 

@@ -12,9 +12,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from cortex_plane import Context, RetryPolicy, Submission
-from cortex_plane.adapters.telemetry import OpenTelemetry
-from cortex_plane.core.retry import Backoff
-from cortex_plane.core.traces import carried, traceparent_of
+from cortex_plane.jobs.retry import Backoff
+from cortex_plane.otel import OpenTelemetry
+from cortex_plane.telemetry import carried, traceparent_of
 from cortex_plane.testing import TestPlane
 from cortex_plane.wiring import telemetry
 
@@ -140,6 +140,6 @@ def test_nobody_traces_where_nobody_wants_it(monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
     assert telemetry() is None
     monkeypatch.delitem(sys.modules, "opentelemetry.trace")
-    monkeypatch.delitem(sys.modules, "cortex_plane.adapters.telemetry", raising=False)
+    monkeypatch.delitem(sys.modules, "cortex_plane.otel", raising=False)
     assert telemetry() is None
-    assert "cortex_plane.adapters.telemetry" not in sys.modules
+    assert "cortex_plane.otel" not in sys.modules

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from cortex_plane import Context, JobFailed, JobStatus, Plane, RunStatus, Submission
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.states import WorkerStatus
+from cortex_plane.errors import InvalidInput
+from cortex_plane.jobs.states import WorkerStatus
 from cortex_plane.testing import TestPlane
 from tests.runtime.helpers import PATIENCE_SECONDS, status_becomes, working
 

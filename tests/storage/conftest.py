@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cortex_plane.ports.store import Store
+from cortex_plane.stores import Store
 from cortex_plane.testing import ManualClock
 from tests.contract.support import Raw, Scene, raw_client
 

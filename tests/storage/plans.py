@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
-from cortex_plane.adapters.storage.jobs import NEWER_THAN_ALL
-from cortex_plane.adapters.storage.statements import Dialect, statement
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.approval_rules import new_approval
-from cortex_plane.core.approval_tokens import mint
-from cortex_plane.core.approvals import ApprovalId, Approvers, NewApproval
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.jobs import Claimed, JobId
-from cortex_plane.core.outcomes import Done, Transition
-from cortex_plane.core.people import User, UserId
-from cortex_plane.core.states import JobStatus
+from cortex_plane.approvals.decisions import mint
+from cortex_plane.approvals.model import ApprovalId, Approvers, NewApproval
+from cortex_plane.approvals.rules import new_approval
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Claimed, JobId
+from cortex_plane.jobs.outcomes import Done, Transition
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.json_schema import check_schema
+from cortex_plane.people.model import User, UserId
+from cortex_plane.storage.rows import NEWER_THAN_ALL
+from cortex_plane.storage.statements import Dialect, statement
 from tests.contract.support import BOOM, Scene, run_ids
 
 EARLIER_THAN_ALL = "00000000-0000-0000-0000-000000000000"
@@ -48,7 +50,7 @@ async def populate(scene: Scene) -> dict[str, Any]:
     await scene.finish(running[0], BOOM)
     await scene.finish(running[1], Done("1"))
     waiting = await scene.new_job()
-    await scene.store.jobs.submit([replace(waiting, id=JobId(new_id())) for _ in range(WAITING)])
+    crowd = await scene.store.jobs.submit([replace(waiting, id=JobId(new_id())) for _ in range(WAITING)])
     for key in range(10):
         await scene.submit(serial_key=f"key-{key // 2}")
     for seconds in range(10):
@@ -63,6 +65,7 @@ async def populate(scene: Scene) -> dict[str, Any]:
         "worker": worker,
         "running": running[2:-2],
         "lost": vanished,
+        "waiting": crowd[WAITING // 2],
         "parent": parent,
         "user": users[0].id,
         "request": requests[0],
@@ -87,6 +90,7 @@ async def _ask(scene: Scene, claimed: Sequence[Claimed]) -> tuple[list[User], li
             summary="Deploy",
             approvers=Approvers(tuple(user.id for user in users)),
             remind_after_seconds=60,
+            check_schema=check_schema,
         )
         waiting = Transition(one.job_id, one.run_id, JobStatus.WAITING_FOR_APPROVAL, "ask")
         assert await scene.store.approvals.open(waiting, request, "test")
@@ -106,6 +110,15 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
     request = facts["request"]
     request_ids: Any = json.dumps([request.id]) if dialect == "sqlite" else [request.id]
     one, thread = {"id": running[0].job_id}, running[0].job_id
+    moment: Any = 0 if dialect == "sqlite" else datetime.fromtimestamp(0, UTC)
+    place = {
+        "queue": "default",
+        "rank": 0,
+        "position": 2_150_000,
+        "created_at": moment,
+        "anchor": one["id"],
+        "left_out": one["id"],
+    }
     asked: dict[str, tuple[str, dict[str, Any]]] = {
         "get": ("jobs/get", one),
         "status": ("jobs/status", one),
@@ -134,9 +147,14 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
                 "high": "00000000-ffff-ffff-ffff-ffffffffffff",
                 "before": NEWER_THAN_ALL,
                 "looked_at": 100,
+                "tenant_id": None,
             },
         ),
         "order": ("order/look", one),
+        "entry before": ("order/before", {**place, "limit": 50}),
+        "entry after": ("order/after", {**place, "limit": 50}),
+        "first entry": ("order/first", {"queue": "default", "left_out": one["id"]}),
+        "last entry": ("order/last", {"queue": "default", "left_out": one["id"]}),
         "figures of approvals": ("gauges/approvals", {}),
         "figures of slots": ("gauges/slots", {"late_seconds": 60.0}),
         "figures of the plane": ("gauges/plane", {}),
@@ -144,9 +162,14 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "trace": ("runs/trace", one),
         "pick up": ("gauges/pick_up", one),
         "chain end": ("jobs/chain_end", one),
-        "find": ("jobs/find", {"low": "00000000-0000-0000-0000-000000000000", "high": "00000000-ffff-ffff-ffff-ffffffffffff"}),
+        "find": (
+            "jobs/find",
+            {"low": EARLIER_THAN_ALL, "high": "00000000-ffff-ffff-ffff-ffffffffffff", "looked_at": 100, "tenant_id": None},
+        ),
         "list": ("jobs/list", {"status": None, **page}),
         "list completed": ("jobs/list_completed", {**page}),
+        "list of queue": ("jobs/list_of_queue", {**page, "status": None, "queue": "default"}),
+        "list asking": ("jobs/list_asking", {**page, "agent_id": None}),
         "list of agent": ("jobs/list_of_agent", {"status": None, "agent_id": facts["agent"], **page}),
         "list waiting": ("jobs/list_waiting", {"status": JobStatus.PENDING, "agent_id": None, **page}),
         "list running": ("jobs/list_running", {"status": JobStatus.RUNNING, "agent_id": None, **page}),
@@ -159,12 +182,12 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "lost runs": ("runs/of_lost_workers", {"limit": 100}),
         "open runs": ("runs/open", {"worker_id": facts["worker"], "run_ids": runs}),
         "closed runs": ("runs/closed", {"job_ids": ids, "run_ids": runs}),
-        "load": ("checkpoints/load", {"job_id": running[0].job_id}),
+        "load": ("checkpoints/load", {"job_id": running[0].job_id, "after_segment": 0}),
         "blobs": ("checkpoints/blobs", {"job_id": running[0].job_id, "digests": json.dumps([]) if dialect == "sqlite" else []}),
         "list live": ("checkpoints/live", {"after": running[0].job_id, "limit": 50}),
         "approval": ("approvals/get", {"ids": request_ids}),
-        "approvals expired": ("approvals/expired", {"limit": 50}),
-        "approvals due": ("approvals/due", {"limit": 50}),
+        "approvals expired": ("approvals/expired", {"limit": 50, "passed_over": request_ids}),
+        "approvals due": ("approvals/due", {"limit": 50, "passed_over": request_ids}),
         "next approval": ("approvals/next_due", {}),
         "approval of token": ("approvals/by_token", {"token_hash": "0" * 64}),
         "voter": ("approvals/voter", {"user_id": facts["user"], "job_id": request.job_id}),
@@ -202,6 +225,8 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "jobs under grant": ("grants/live_jobs", {"grant_id": one["id"]}),
         "called under grant": ("grants/called", {"ids": json.dumps([str(one["id"])])}),
         "members to cancel": ("groups/live_members", one),
+        "next deadline": ("jobs/next_deadline", {}),
+        "deadlines that passed in a cleanup scope": ("jobs/overdue_in_cleanup", {"limit": 100}),
         "parent to cancel for": ("jobs/live_parent", {"parent_id": one["id"]}),
         "children to cancel": ("jobs/live_children", {"parent_id": one["id"]}),
         "broken schedules": ("schedules/broken", {"zone_data": "x", "after": one["id"], "limit": 50}),
@@ -211,14 +236,30 @@ def questions(facts: dict[str, Any], dialect: Dialect) -> dict[str, tuple[str, d
         "list recent": ("stats/recent", {"since": EARLIER_THAN_ALL, "limit": 30}),
         "list failures": ("stats/failures", {"since": EARLIER_THAN_ALL, "limit": 30}),
         "last events": ("stats/last_events", {"job_id": running[0].job_id, "limit": 50}),
-        "head of queue": ("stats/entries", {"queue": "default", "job_type": "echo", "limit": 50}),
-        "head of queue by tenant": ("stats/entries_by_tenant", {"queue": "default", "job_type": "echo", "limit": 50}),
+        "head of queue": ("stats/entries", {"queue": "default", "limit": 50}),
+        "place in queue": ("queue/place", {"id": facts["waiting"]}),
+        "figures of queues": ("gauges/waiting", {}),
+        "depths": ("queue/depths", {}),
+        "jobs of a tenant that wait": ("tenants/count_waiting", {"tenant_id": request.tenant_id}),
+        "search of queue": ("search/of_queue", {"queue": "default", "before": NEWER_THAN_ALL, "limit": 50}),
+        "search of tenant": ("search/of_tenant", {"tenant_id": request.tenant_id, "before": NEWER_THAN_ALL, "limit": 50}),
+        "search of tag": ("search/of_tag", {"tag": "x", "before": NEWER_THAN_ALL, "limit": 50}),
+        "search asking": ("search/asking", {"before": NEWER_THAN_ALL, "limit": 50}),
+        "search created": ("search/created", {"before": NEWER_THAN_ALL}),
         "runs of workers": ("stats/runs_of_workers", {}),
         "groups page": ("groups/list", {"tenant_id": one["id"], "before": NEWER_THAN_ALL, "limit": 1_000}),
         "marks": ("events/marks", {"ids": ids}),
         "dead letters": ("webhooks/dead", {"ids": ids, "tenant_id": None, "limit": 50}),
         "events": ("events/list", {"job_id": running[0].job_id, "after": 0, "limit": 50}),
     }
+    if dialect == "sqlite":
+        looked = {"job_types": '["echo"]', "look": 300, "limit": 20}
+        asked |= {
+            "first ready": ("queue/first_ready", {"queues": '["default","other"]', **looked}),
+            "first ready of queue": ("queue/first_ready_of_queue", {"queue": "default", **looked}),
+            "ready beyond": ("queue/ready_beyond", {"look": 300}),
+            "ready beyond in queue": ("queue/ready_beyond_in_queue", {"queue": "default", "look": 300}),
+        }
     for name, values in asked.values():
         missing = set(statement(name, dialect).parameters) - set(values) - {"now"}
         assert not missing, f"{name} needs {missing}"
@@ -232,25 +273,36 @@ INDEXES = {
     "history": "job_history_pkey",
     "runs": "job_run_pkey",
     "run": "job_run_pkey",
-    "list open runs": "job_run_open",
     "places of runs": "job_run_pkey",
     "pick runs": "job_run_pkey",
     "list runs by prefix": "job_run_pkey",
     "order": "job_pkey",
-    "figures of runs": "job_run_open",
+    "entry before": "queue_entry_in_order",
+    "entry after": "queue_entry_in_order",
+    "first entry": "queue_entry_in_order",
+    "last entry": "queue_entry_in_order",
     "pick up": "job_pkey",
     "find": "job_pkey",
     "list": "job_pkey",
     "list completed": "job_pkey",
     "list of agent": "job_of_agent",
+    "list of queue": "job_of_queue",
     "list failed": "job_history_ended",
     "list cancelled of agent": "job_history_ended",
     "search all": "job_pkey",
     "search of agent": "job_of_agent",
     "search unsuccessful": "job_history_ended",
+    "search of queue": "job_of_queue",
+    "search of tenant": "job_of_tenant",
+    "search of tag": "job_tag_pkey",
+    "search asking": "idx_approval_request_open_of_job",
+    "search created": "job_pkey",
+    "head of queue": "queue_entry_in_order",
+    "place in queue": "queue_entry_in_order",
+    "figures of queues": "queue_entry_in_order",
     "next due": "queue_entry_later",
-    "lost runs": "job_run_open",
-    "open runs": "job_run_open",
+    "lost runs": "open_run_of_worker",
+    "open runs": "open_run_of_worker",
     "closed runs": "job_run_pkey",
     "load": "job_pkey",
     "blobs": "job_blob_pkey",
@@ -265,7 +317,6 @@ INDEXES = {
     "next approval": "idx_approval_request_expired",
     "voter": "job_pkey",
     "list approvals": "approval_request_pkey",
-    "list approvals of job": "idx_approval_request_job_id",
     "list approvals of tenant": "idx_approval_request_tenant",
     "list approvals for user": "idx_approval_request_open_to_all",
     "graph": "graph_checkpoint_pkey",
@@ -274,7 +325,7 @@ INDEXES = {
     "graph values": "graph_value_pkey",
     "graph writes": "graph_write_pkey",
     "graph threads": "graph_checkpoint_pkey",
-    "schedules page": "schedule_tenant_id_name_key",
+    "schedules page": "schedule_name",
     "grants page": "execution_grant_of_tenant",
     "request": "execution_request_run_id_key",
     "request by key": "execution_request_tenant_id_idempotency_key_key",
@@ -288,6 +339,7 @@ def claim_values(facts: dict[str, Any], dialect: Dialect, limit: int = 10) -> di
         "queues": ["default"],
         "job_types": ["echo"],
         "run_ids": list(run_ids(limit)),
+        "free": limit,
     }
     if dialect == "sqlite":
         values |= {name: json.dumps(values[name]) for name in ("queues", "job_types", "run_ids")}

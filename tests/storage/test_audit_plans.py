@@ -10,10 +10,10 @@ import apsw
 import asyncpg
 import pytest
 
-from cortex_plane.adapters.storage.statements import statement
-from cortex_plane.core.audit_chain import BEFORE_ALL
-from cortex_plane.core.instants import instant
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID
+from cortex_plane.audit.model import BEFORE_ALL
+from cortex_plane.clock import instant
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID
+from cortex_plane.storage.statements import statement
 from cortex_plane.testing import ManualClock, PostgresCluster
 from cortex_plane.testing.clock import START
 from cortex_plane.wiring import open_store

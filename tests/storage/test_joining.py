@@ -15,7 +15,7 @@ import sqlalchemy
 from sqlalchemy.orm import Session
 
 from cortex_plane import Context, InvalidInput
-from cortex_plane.operations.submit_jobs import Submission
+from cortex_plane.jobs.fields import Submission
 from cortex_plane.testing import TestPlane
 
 pytestmark = pytest.mark.anyio

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.storage.migrations import Migration, migrations_in, pending, status_of
-from cortex_plane.adapters.storage.postgres import schema as postgres_schema
-from cortex_plane.adapters.storage.sqlite import schema as sqlite_schema
-from cortex_plane.core.errors import CortexError, WrongDatabase
+from cortex_plane.errors import CortexError, WrongDatabase
+from cortex_plane.storage.migrations import Migration, migrations_in, pending, status_of
+from cortex_plane.storage.postgres import database as postgres_database
+from cortex_plane.storage.postgres import schema as postgres_schema
+from cortex_plane.storage.sqlite import schema as sqlite_schema
 from cortex_plane.testing import ManualClock
 from cortex_plane.wiring import open_store
 from tests.contract.support import Raw, Scene, raw_client
@@ -183,3 +185,40 @@ async def test_a_database_without_our_schema_says_what_to_do(database_url: str, 
     assert status.current == 0
     assert status.pending
     await store.close()
+
+
+# -- beside a plane that works -------------------------------------------------------------------
+
+
+async def test_a_migration_gives_way_to_others_so_that_no_heartbeat_queues_behind_it(folder: Folder, made: Raw) -> None:
+    if made.kind == "sqlite":
+        pytest.skip("SQLite has one writer, and migrates when a plane opens.")
+    colour = folder.later(1, "colour", "alter table cortex.worker add column colour text;")
+    store = folder.store()
+    await store.open(prepare=False)
+    scene = Scene(store, ManualClock())
+    worker = await scene.worker(lease_seconds=1000)
+    await made("begin")
+    await made("select * from cortex.worker")  # Somebody's report, for hours.
+    upgrade = asyncio.create_task(store.schema.upgrade())
+    for _ in range(5):
+        await asyncio.sleep(0.3)
+        assert await asyncio.to_thread(store.workers.beat, worker, 5.0)
+    assert not upgrade.done()
+    await made("rollback")
+
+    assert await asyncio.wait_for(upgrade, 30) == [colour]
+    await store.close()
+
+
+async def test_a_migration_may_take_longer_than_other_statements(
+    folder: Folder, made: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if made.kind == "sqlite":
+        pytest.skip("SQLite has no limit for a statement.")
+    monkeypatch.setattr(postgres_database, "STATEMENT_SECONDS", 0.3)
+    await made("alter database " + folder.url.rpartition("/")[2] + " set statement_timeout = '300ms'")
+    slow = folder.later(1, "colour", "select pg_sleep(0.6);")
+    store = folder.store()
+
+    assert await store.schema.upgrade() == [slow]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cortex_plane import Context, Plane
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.states import JobStatus
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.jobs.states import JobStatus
 from cortex_plane.testing import ManualClock
 from cortex_plane.wiring import open_store
 from tests.contract.support import BOOM, Scene

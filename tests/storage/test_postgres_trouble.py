@@ -9,11 +9,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from cortex_plane.adapters.storage.postgres.database import with_patience
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import InvalidInput, Unavailable, WrongDatabase
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.states import JobStatus
+from cortex_plane.errors import InvalidInput, Unavailable, WrongDatabase
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.storage.postgres.database import with_patience
 from cortex_plane.testing import ManualClock, PostgresCluster
 from cortex_plane.wiring import open_store
 from tests.contract.support import Scene, ended, run_ids
@@ -48,7 +48,7 @@ async def test_a_database_that_does_not_exist_is_named(server: PostgresCluster) 
 
 
 async def test_a_port_where_nobody_listens_is_told_at_once(server: PostgresCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    patience = "cortex_plane.adapters.storage.postgres.database.PATIENCE_SECONDS"
+    patience = "cortex_plane.storage.postgres.database.PATIENCE_SECONDS"
     monkeypatch.setattr(patience, 3600.0)  # Whoever tried again would do so for longer than a test may take.
 
     with pytest.raises(Unavailable, match="Is the server running"):
@@ -172,7 +172,7 @@ async def test_who_waits_for_signals_hears_again_after_a_restart(server: Postgre
 
 
 async def test_a_server_that_stays_away_is_told_in_the_end(server: PostgresCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cortex_plane.adapters.storage.postgres.database.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("cortex_plane.storage.postgres.database.PATIENCE_SECONDS", 0.5)
     store, _ = await scene_on(server)
     await asyncio.to_thread(server.stop)
     try:

@@ -37,9 +37,9 @@ asyncio.run(main())
 
 WRITE = """
 import asyncio, sys, time
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.agents import AgentConfig, AgentRecord
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, NewJob
+from cortex_plane.ids import new_id
+from cortex_plane.agents.model import AgentConfig, AgentRecord
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, NewJob
 from cortex_plane.wiring import open_store
 
 async def main():

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.storage.jobs import NO_DIGITS
-from cortex_plane.adapters.storage.sqlite.connection import connect
-from cortex_plane.adapters.storage.statements import statement
+from cortex_plane.storage.rows import NO_DIGITS
+from cortex_plane.storage.sqlite.connection import connect
+from cortex_plane.storage.statements import statement
 from cortex_plane.testing import ManualClock, PostgresCluster
 from cortex_plane.wiring import open_store
 from tests.contract.sessions import Session, sessions

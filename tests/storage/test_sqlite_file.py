@@ -6,10 +6,13 @@ import asyncio
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +20,15 @@ import apsw
 import pytest
 
 from cortex_plane import Context
-from cortex_plane.adapters.storage.sqlite import connection as sqlite_connection
-from cortex_plane.adapters.storage.sqlite.connection import wal_is_safe
-from cortex_plane.adapters.storage.sqlite.writer import TIDY_SECONDS
-from cortex_plane.adapters.storage.statements import statement
-from cortex_plane.core.errors import CortexError, InvalidInput, StorageFull, Unavailable, WrongDatabase
+from cortex_plane.errors import CortexError, InvalidInput, StorageFull, Unavailable, WrongDatabase
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import JobId
+from cortex_plane.storage.sqlite import connection as sqlite_connection
+from cortex_plane.storage.sqlite import writer as sqlite_writer
+from cortex_plane.storage.sqlite.connection import wal_is_safe
+from cortex_plane.storage.sqlite.database import log_bytes
+from cortex_plane.storage.sqlite.writer import CHECKPOINT_PAGES, TIDY_SECONDS
+from cortex_plane.storage.statements import statement
 from cortex_plane.testing import ManualClock, throwaway_plane
 from cortex_plane.wiring import open_store
 from tests.contract.support import Scene
@@ -332,6 +339,7 @@ async def test_a_statement_is_planned_once_whatever_values_it_is_given(tmp_path:
                 "queues": f'["queue-{number}"]',
                 "job_types": "[]",
                 "run_ids": "[]",
+                "free": 0,
                 "worker_id": "",
                 "actor": "",
                 "now": number,
@@ -361,3 +369,84 @@ async def test_a_checkpoint_does_not_send_its_worker_to_the_queue(tmp_path: Path
         await plane.work(concurrency=2)
 
     assert "cortex-sqlite-writer" not in woken
+
+
+async def test_the_log_is_emptied_when_its_reader_has_gone_and_nobody_writes(tmp_path: Path) -> None:
+    path, store = tmp_path / "test.db", await opened(f"sqlite:///{tmp_path}/test.db")
+    scene = Scene(store, ManualClock())
+    reader = apsw.Connection(str(path))
+    reader.execute("begin")
+    assert reader.execute("select count(*) from job").get == 0
+    sample = await scene.new_job(payload='{"text":"' + "x" * 2_000 + '"}')
+    for _ in range(4):
+        await store.jobs.submit([replace(sample, id=JobId(new_id())) for _ in range(1_000)])
+    grown = log_bytes(path)
+    assert grown > CHECKPOINT_PAGES * 4096
+
+    reader.execute("rollback")
+    async with asyncio.timeout(30):
+        while log_bytes(path):
+            await asyncio.sleep(0.05)  # Another thread sees to it, half a second after the last write.
+
+    reader.close()
+    await store.close()
+
+
+async def test_the_log_begins_anew_within_its_limit_while_work_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_connection, "LOG_LIMIT_BYTES", 1_000_000)
+    monkeypatch.setattr(sqlite_writer, "IDLE_SECONDS", 3_600.0)
+    path, store = tmp_path / "test.db", await opened(f"sqlite:///{tmp_path}/test.db")
+    scene = Scene(store, ManualClock())
+    reader = apsw.Connection(str(path))
+    reader.execute("begin")
+    assert reader.execute("select count(*) from job").get == 0
+    sample = await scene.new_job(payload='{"text":"' + "x" * 2_000 + '"}')
+    for _ in range(3):
+        await store.jobs.submit([replace(sample, id=JobId(new_id())) for _ in range(1_000)])
+    assert log_bytes(path) > 4_000_000
+
+    reader.execute("rollback")
+    for _ in range(3):
+        await scene.submit()
+
+    assert log_bytes(path) <= 1_000_000
+    reader.close()
+    await store.close()
+
+
+# -- file systems without shared memory ----------------------------------------------------------
+
+WITHOUT_SHARED_MEMORY = """
+import asyncio, resource, signal, sys
+import apsw
+from cortex_plane import Plane
+
+how, url = sys.argv[1:]
+if how == "no such thing":
+    apsw.set_default_vfs("unix-dotfile")
+else:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, 16_384))
+
+async def main():
+    async with Plane(url) as plane:
+        await plane.store
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("how", ["no such thing", "it cannot be made large enough"])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_file_system_without_shared_memory_is_refused_and_no_file_is_left(tmp_path: Path, how: str, there: bool) -> None:
+    database = tmp_path / "cortex.db"
+    if there:
+        database.touch()
+
+    command = [sys.executable, "-c", WITHOUT_SHARED_MEMORY, how, f"sqlite:///{database}"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ended.returncode == 1
+    assert "its file system cannot hold a write-ahead log" in ended.stderr.splitlines()[-1]
+    assert "Put the file on a local disk, or use PostgreSQL" in ended.stderr.splitlines()[-1]
+    assert [file.name for file in tmp_path.iterdir()] == (["cortex.db"] if there else [])

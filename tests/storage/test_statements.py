@@ -1,4 +1,4 @@
-"""Every statement file says what it promises, and is good SQL on the stores that use it."""
+"""Every statement says what it promises, and is good SQL on the stores that use it."""
 
 from __future__ import annotations
 
@@ -9,80 +9,86 @@ from typing import Any
 import apsw
 import pytest
 
-from cortex_plane.adapters.storage.sqlite.database import WAKES_NOBODY
-from cortex_plane.adapters.storage.statements import FOLDER, Dialect, named, statement
-from cortex_plane.ports.store import Store
+from cortex_plane.storage.sqlite.database import WAKES_NOBODY
+from cortex_plane.storage.statements import PACKAGE, Dialect, named, statement, statement_files, statements_in
+from cortex_plane.stores import Store
 from tests.contract.support import Raw, RawPostgres, RawSqlite
 
-FILES = sorted(FOLDER.rglob("*.sql"))
+TEXTS = {f"{file}/{key}": text for file, path in statement_files().items() for key, text in statements_in(path).items()}
 DIALECTS: tuple[Dialect, ...] = ("sqlite", "postgres")
+NAMES = sorted({key.partition(".")[0] for key in TEXTS})
+ONLY_ON_SQLITE = {key.partition(".")[0] for key, text in TEXTS.items() if "-- Only on SQLite: " in text}
+ONLY_ON_POSTGRES = {key.partition(".")[0] for key, text in TEXTS.items() if "-- Only on PostgreSQL: " in text}
 
 
-def name_of(path: Path) -> str:
-    return f"{path.parent.name}/{path.name.split('.')[0]}"
+def test_a_statement_opens_with_its_promise_and_is_one_statement() -> None:
+    offenders = []
+    for key, text in TEXTS.items():
+        first, *others = text.splitlines()
+        code = "\n".join(line for line in others if not line.lstrip().startswith("--")).strip()
+        if not (re.fullmatch(r"-- [A-Z].*\.", first) and code.endswith(";") and code.count(";") == 1):
+            offenders.append(key)
+
+    assert len(TEXTS) > 500
+    assert offenders == []
 
 
-NAMES = sorted({name_of(path) for path in FILES})
-ONLY_ON_SQLITE = {name_of(path) for path in FILES if "-- Only on SQLite: " in path.read_text()}
-ONLY_ON_POSTGRES = {name_of(path) for path in FILES if "-- Only on PostgreSQL: " in path.read_text()}
+def test_every_header_is_read() -> None:
+    """A header with a typing error is a comment to the loader."""
+    looks_like_one = re.compile(r"^--\s*(name|fragment)\b.*$", re.MULTILINE | re.IGNORECASE)
+    for path in statement_files().values():
+        headers = looks_like_one.findall(path.read_text())
+        fragments = path.read_text().count("-- fragment: ")
+        assert len(headers) == len(statements_in(path)) + fragments, path
 
 
-def of_dialect(path: Path) -> str | None:
-    parts = path.name.split(".")
-    return parts[1] if len(parts) == 3 else None
+def test_a_pair_says_why_it_differs_and_is_complete() -> None:
+    for key, text in TEXTS.items():
+        name, _, dialect = key.partition(".")
+        if not dialect:
+            assert "-- Differs" not in text, key
+        elif name in ONLY_ON_SQLITE | ONLY_ON_POSTGRES:
+            assert re.fullmatch(r"-- Only on (SQLite|PostgreSQL): .*\.", text.splitlines()[1]), key
+        else:
+            assert re.fullmatch(r"-- Differs: .*\.", text.splitlines()[1]), key
+            assert {f"{name}.{one}" for one in DIALECTS} <= TEXTS.keys(), key
+            assert name not in TEXTS, "a pair leaves no third"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_a_file_opens_with_its_promise_and_holds_one_statement(path: Path) -> None:
-    first, *others = path.read_text().splitlines()
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("-- name: get\n-- A.\nselect 1;\n\n-- name: get\n-- B.\nselect 2;\n", ValueError),
+        ("-- name: get\n-- A.\nselect {columns};\n", KeyError),
+    ],
+)
+def test_a_file_with_a_name_twice_or_an_unknown_fragment_is_rejected(tmp_path: Path, text: str, error: type[Exception]) -> None:
+    (tmp_path / "shelf.sql").write_text(text)
 
-    assert re.fullmatch(r"-- [A-Z].*\.", first), "the first line is a sentence"
-    code = "\n".join(line for line in others if not line.lstrip().startswith("--")).strip()
-    assert code.endswith(";")
-    assert code.count(";") == 1
-    assert path.read_text().endswith("\n")
-
-
-@pytest.mark.parametrize("path", [path for path in FILES if of_dialect(path)], ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_a_pair_says_why_it_differs_and_is_complete(path: Path) -> None:
-    second = path.read_text().splitlines()[1]
-
-    if name_of(path) in ONLY_ON_SQLITE | ONLY_ON_POSTGRES:
-        assert re.fullmatch(r"-- Only on (SQLite|PostgreSQL): .*\.", second)
-        return
-    assert re.fullmatch(r"-- Differs: .*\.", second)
-    assert of_dialect(path) in DIALECTS
-    other = "postgres" if of_dialect(path) == "sqlite" else "sqlite"
-    twin = path.with_name(f"{path.name.split('.')[0]}.{other}.sql")
-    assert twin.exists()
-    assert not path.with_name(f"{path.name.split('.')[0]}.sql").exists(), "a pair leaves no third"
+    with pytest.raises(error):
+        statements_in(tmp_path / "shelf.sql")
 
 
 def test_no_statement_that_saves_checkpoints_wakes_workers() -> None:
     """Each would look at the queue after every step, and be in the way of the next."""
     saves = {name for name in NAMES if name.startswith("checkpoints/save") and name not in ONLY_ON_POSTGRES}
 
-    assert len(saves) == 3
+    assert len(saves) == 2
     assert saves <= WAKES_NOBODY
 
 
-def test_a_file_for_both_says_nothing_of_differences() -> None:
-    assert [path for path in FILES if of_dialect(path) is None and "-- Differs" in path.read_text()] == []
-
-
-@pytest.mark.parametrize("name", sorted({*NAMES} - ONLY_ON_SQLITE - ONLY_ON_POSTGRES))
-def test_both_dialects_take_the_same_parameters(name: str) -> None:
+def test_both_dialects_take_the_same_parameters() -> None:
     """SQLite is given the time as one more; PostgreSQL has a clock."""
-    sqlite, postgres = (set(statement(name, dialect).parameters) for dialect in DIALECTS)
-
-    assert sqlite - {"now"} == postgres
+    for name in {*NAMES} - ONLY_ON_SQLITE - ONLY_ON_POSTGRES:
+        sqlite, postgres = (set(statement(name, dialect).parameters) for dialect in DIALECTS)
+        assert sqlite - {"now"} == postgres, name
 
 
 def test_every_statement_is_used_and_every_statement_used_exists() -> None:
-    source = "\n".join(path.read_text() for path in FOLDER.parent.rglob("*.py"))
+    source = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
     used = set(re.findall(r'"([a-z]+/[a-z_]+)"', source))
 
-    assert used == set(NAMES)
+    assert {name for name in used if name.partition("/")[0] in statement_files()} == set(NAMES)
 
 
 @pytest.mark.anyio

@@ -15,10 +15,10 @@ from typing import Any
 import apsw
 import pytest
 
-from cortex_plane.adapters.storage.sqlite import writer as sqlite_writer
-from cortex_plane.adapters.storage.sqlite.connection import connect
-from cortex_plane.adapters.storage.sqlite.writer import CHECKPOINT_PAGES, MAX_GROUP, Writer
-from cortex_plane.core.errors import Unavailable
+from cortex_plane.errors import Unavailable
+from cortex_plane.storage.sqlite import writer as sqlite_writer
+from cortex_plane.storage.sqlite.connection import connect
+from cortex_plane.storage.sqlite.writer import CHECKPOINT_PAGES, MAX_GROUP, Writer
 
 pytestmark = pytest.mark.anyio
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.http_client import HttpxClient
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import Job, JobId
-from cortex_plane.core.outcomes import Done, Outcome
-from cortex_plane.core.webhooks import AddedEndpoint
-from cortex_plane.operations.add_endpoint import EndpointWish, add_endpoint
-from cortex_plane.operations.directory import Directory
-from cortex_plane.ports.store import Store
-from cortex_plane.runtime.lending import DEFAULT_TERMS, Lender
-from cortex_plane.runtime.webhooks import webhook_agent
-from cortex_plane.runtime.worker import Worker, WorkerOptions
+from cortex_plane.agents.directory import Directory
+from cortex_plane.http_client import HttpxClient
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Job, JobId
+from cortex_plane.jobs.outcomes import Done, Outcome
+from cortex_plane.stores import Store
 from cortex_plane.testing import ManualClock
+from cortex_plane.webhooks.delivery import webhook_agent
+from cortex_plane.webhooks.model import AddedEndpoint
+from cortex_plane.webhooks.service import EndpointWish, add_endpoint
+from cortex_plane.worker.services import DEFAULT_TERMS, Lender
+from cortex_plane.worker.worker import Worker, WorkerOptions
 from tests.contract.support import Raw, Scene, raw_client
 from tests.webhooks.receiver import Receiver, receiver
 
@@ -41,7 +41,7 @@ class Post(Scene):
 
     async def deliver(self) -> None:
         """Whatever is due now, to its end."""
-        options = WorkerOptions(queues=("cortex",), concurrency=5)
+        options = WorkerOptions(queues=(), internal_concurrency=5)
         lender = Lender(self.store, Directory(self.store), self.clock, new_id, lambda: 1.0, DEFAULT_TERMS)
         worker = Worker(self.store, {self.code.job_type: self.code}, options, self.clock, new_id, lambda: 1.0, lender)
         await worker.run(until_idle=True)

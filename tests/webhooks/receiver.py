@@ -71,7 +71,7 @@ class Receiver:
             self.messages.append(message)
             self.problems += problems_of(message, f"{self.host}:{self.port}")
             await self._reply(writer, self.answers.popleft() if self.answers else TAKEN)
-        except (ConnectionError, asyncio.CancelledError):
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # A sender that died sends half of it.
             pass
         finally:
             self._open.discard(task)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from email.utils import format_datetime
 
 import pytest
 
-from cortex_plane.adapters.storage import webhooks
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.jobs import Job
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.states import JobStatus
-from cortex_plane.core.webhooks import DeadLetterPage
-from cortex_plane.operations.redeliver_webhook import redeliver_webhook
-from cortex_plane.operations.remove_endpoint import remove_endpoint
-from cortex_plane.operations.switch_endpoint import disable_endpoint, enable_endpoint
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import Job, RunId
+from cortex_plane.jobs.outcomes import Done
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.webhooks import store as webhooks
+from cortex_plane.webhooks.delivery import redeliver_failed
+from cortex_plane.webhooks.model import WEBHOOK_CONFIG, DeadLetterPage
+from cortex_plane.webhooks.service import disable_endpoint, enable_endpoint, redeliver_webhook, remove_endpoint
 from tests.contract.support import Raw
 from tests.webhooks.conftest import Post
 from tests.webhooks.receiver import HANG, HANG_UP, Receiver, answer
@@ -87,6 +87,42 @@ async def test_a_receiver_that_is_busy_is_asked_again_when_it_said(post: Post, i
 
 
 @pytest.mark.parametrize(
+    "wait", ["0", "-5", "soon", "", "0.0", "Thu, 01 Jan 1970 00:00:00 GMT", "9" * 5000, "Tue, 00 Xyz 99999 99:99:99"]
+)
+async def test_no_answer_makes_a_delivery_come_sooner_than_the_backoff_says(post: Post, inbox: Receiver, wait: str) -> None:
+    inbox.answers.append(answer("429 Too Many Requests", b"", **{"retry-after": wait}))
+    await post.listen(inbox.url)
+    await post.ended()
+    await post.deliver()
+
+    waiting = await only(post)
+    assert waiting.status is JobStatus.RETRY
+    assert waiting.next_retry_at is not None
+    assert waiting.next_retry_at >= post.clock.moment() + timedelta(seconds=WEBHOOK_CONFIG.retry.backoff.base_seconds)
+
+
+async def test_retry_after_may_be_a_date(post: Post, inbox: Receiver) -> None:
+    until = post.clock.moment() + timedelta(hours=3)
+    inbox.answers.append(answer("503 Service Unavailable", b"", **{"retry-after": format_datetime(until, usegmt=True)}))
+    await post.listen(inbox.url)
+    await post.ended()
+    await post.deliver()
+
+    assert (await only(post)).next_retry_at == until.replace(microsecond=0)
+
+
+async def test_a_date_is_read_by_the_clock_of_the_service_that_names_it(post: Post, inbox: Receiver) -> None:
+    there = post.clock.moment() - timedelta(days=2)
+    dates = {"date": format_datetime(there, usegmt=True), "retry-after": format_datetime(there + timedelta(hours=1), usegmt=True)}
+    inbox.answers.append(answer("503 Service Unavailable", b"", **dates))
+    await post.listen(inbox.url)
+    await post.ended()
+    await post.deliver()
+
+    assert (await only(post)).next_retry_at == post.clock.moment() + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
     ("reply", "message"),
     [
         (HANG, "127.0.0.1 did not answer within 0.2 s."),
@@ -102,8 +138,8 @@ async def test_a_receiver_that_is_busy_is_asked_again_when_it_said(post: Post, i
     ids=["hang", "hang up", "cut short", "not http", "404", "redirect"],
 )
 async def test_what_is_not_a_plain_yes_is_tried_again(post: Post, inbox: Receiver, reply: bytes, message: str) -> None:
-    from cortex_plane.adapters.http_client import HttpxClient
-    from cortex_plane.runtime.webhooks import webhook_agent
+    from cortex_plane.http_client import HttpxClient
+    from cortex_plane.webhooks.delivery import webhook_agent
 
     post.code = webhook_agent(post.store, HttpxClient(), post.clock, timeout_seconds=0.2 if reply == HANG else 5.0)
     inbox.answers.append(reply)
@@ -258,3 +294,92 @@ async def test_dead_letters_are_looked_for_in_steps_among_all_that_failed(
 
     assert (first.letters, first.next_before) == ([], later)
     assert len(second.letters) == 1
+
+
+# -- tried again when the cause is gone ----------------------------------------------------------
+
+
+async def dead_letter(post: Post, inbox: Receiver) -> Job:
+    """Of a receiver that is away for a day and a half."""
+    inbox.answers.extend([answer("500 Internal Server Error")] * 9)
+    await post.listen(inbox.url)
+    await post.ended()
+    for _ in range(9):
+        await post.deliver()
+        await post.clock.advance(hours=6)
+    dead = await only(post)
+    assert dead.status is JobStatus.FAILED
+    return dead
+
+
+async def test_a_dead_letter_is_sent_when_the_receiver_is_back(post: Post, inbox: Receiver) -> None:
+    dead = await dead_letter(post, inbox)
+    assert await redeliver_failed(post.store, new_id) == 0
+
+    await post.clock.advance(days=2)
+    assert await redeliver_failed(post.store, new_id) == 1
+    assert await redeliver_failed(post.store, new_id) == 0
+    await post.deliver()
+
+    first, again = await post.deliveries()
+    assert (first.id, again.retry_of, again.status) == (dead.id, dead.id, JobStatus.COMPLETED)
+    assert {message.id for message in inbox.messages} == {first.payload["event_id"]}
+    assert (await post.store.webhooks.dead_letters()).letters == []
+
+
+async def test_a_delivery_that_never_succeeds_is_given_up_after_a_week(post: Post, inbox: Receiver) -> None:
+    inbox.answers.extend([answer("410 Gone")] * 1000)
+    await post.listen(inbox.url)
+    await post.ended()
+    for _ in range(9 * 12):
+        [endpoint] = await post.store.webhooks.list()
+        if not endpoint.enabled:
+            await enable_endpoint(post.store, endpoint.id)
+        await redeliver_failed(post.store, new_id)
+        await post.deliver()
+        await post.clock.advance(hours=2)
+
+    assert 4 <= len(inbox.messages) <= 12
+    assert len((await post.store.webhooks.dead_letters()).letters) == 1
+
+
+async def test_to_a_disabled_endpoint_nothing_is_tried_until_it_is_enabled(post: Post, inbox: Receiver) -> None:
+    inbox.answers.append(answer("410 Gone"))
+    await post.listen(inbox.url)
+    [endpoint] = await post.store.webhooks.list()
+    await post.ended()
+    await post.deliver()
+    await post.clock.advance(days=1)
+    assert await redeliver_failed(post.store, new_id) == 0
+
+    await enable_endpoint(post.store, endpoint.id)
+    await post.clock.advance(minutes=5)
+    assert await redeliver_failed(post.store, new_id) == 1
+    await post.deliver()
+
+    assert [message.id for message in inbox.messages] == [inbox.messages[0].id] * 2
+    assert (await post.deliveries())[-1].status is JobStatus.COMPLETED
+
+
+async def test_what_a_person_has_sent_again_is_not_sent_twice(post: Post, inbox: Receiver) -> None:
+    dead = await dead_letter(post, inbox)
+    await redeliver_webhook(post.store, new_id, dead.id)
+    await post.clock.advance(days=2)
+
+    assert await redeliver_failed(post.store, new_id) == 0
+    assert len(await post.deliveries()) == 2
+
+
+async def test_three_dead_workers_poison_no_delivery(post: Post, inbox: Receiver) -> None:
+    await post.listen(inbox.url)
+    await post.ended()
+    for _ in range(12):
+        worker = await post.worker()
+        [_] = await post.store.queue.claim(worker, ["cortex"], ["cortex.webhook"], [RunId(new_id())])
+        await post.store.workers.give_up(worker)
+        assert await post.rescue() == 1
+        await post.clock.advance(hours=6)
+        await post.store.queue.promote_due(10)
+    await post.deliver()
+
+    assert (await only(post)).status is JobStatus.COMPLETED

@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.errors import Conflict, InvalidInput, TenantNotFound
-from cortex_plane.core.jobs import TenantId
-from cortex_plane.core.webhooks import EndpointNotFound
-from cortex_plane.operations.directory import Directory
-from cortex_plane.operations.redeliver_webhook import redeliver_webhook
-from cortex_plane.operations.remove_endpoint import remove_endpoint
-from cortex_plane.operations.send_test_event import send_test_event
-from cortex_plane.operations.switch_endpoint import disable_endpoint, enable_endpoint
+from cortex_plane.agents.directory import Directory
+from cortex_plane.errors import Conflict, InvalidInput, TenantNotFound
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import TenantId
+from cortex_plane.webhooks.model import EndpointNotFound
+from cortex_plane.webhooks.service import disable_endpoint, enable_endpoint, redeliver_webhook, remove_endpoint, send_test_event
 from tests.contract.support import Raw, Refused
 from tests.webhooks.conftest import Post
 from tests.webhooks.receiver import Receiver

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.system import new_id
-from cortex_plane.core.audit import AuditEntry
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID, INTERNAL_QUEUE, JobId, TenantId
-from cortex_plane.core.outcomes import Done
-from cortex_plane.core.retry import RetryPolicy
-from cortex_plane.core.states import JobStatus
-from cortex_plane.core.webhooks import WEBHOOK_AGENT, EndpointId, NewEndpoint, new_secret
-from cortex_plane.operations.switch_endpoint import disable_endpoint, enable_endpoint
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.ids import new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID, INTERNAL_QUEUE, JobId, TenantId
+from cortex_plane.jobs.outcomes import Done, Failed, Held
+from cortex_plane.jobs.retry import RetryPolicy
+from cortex_plane.jobs.states import JobStatus
+from cortex_plane.webhooks.model import WEBHOOK_AGENT, EndpointId, NewEndpoint, new_secret
+from cortex_plane.webhooks.service import disable_endpoint, enable_endpoint
 from tests.contract.support import BOOM, FATAL, Raw, ended, into
 from tests.webhooks.conftest import Post
 
@@ -35,6 +35,43 @@ async def test_each_ending_is_an_event(post: Post) -> None:
     await post.store.jobs.cancel(cancelled, "ada", "not needed")
 
     assert await events(post) == [("job.completed", completed), ("job.failed", failed), ("job.cancelled", cancelled)]
+
+
+async def test_a_job_that_failed_because_a_call_is_uncertain_is_an_event_of_its_own_too(post: Post) -> None:
+    await post.listen(URL, events=("job.uncertain",))
+    await post.listen(URL, events=("job.*",))
+    failed = await post.ended(FATAL)
+    uncertain = await post.ended(Failed({"type": "ToolUncertain", "message": "who knows"}, retryable=False))
+
+    found = await events(post)
+    assert sorted(found) == sorted(
+        [("job.failed", failed), ("job.failed", uncertain), ("job.uncertain", uncertain), ("job.uncertain", uncertain)]
+    )
+    assert len({job.payload["event_id"] for job in await post.deliveries()}) == 3
+
+
+DIFFERENCE = {"type": "CodeChanged", "message": 'The code calls tool "scan".', "step": "scan"}
+
+
+async def test_a_job_whose_code_does_not_fit_is_an_event_for_each_version_of_the_code(post: Post) -> None:
+    await post.listen(URL, events=("job.held",))
+    await post.listen(URL, events=("job.failed",))
+
+    job_id = await post.ended(Held(DIFFERENCE, "first", 0.0))
+    for outcome in (
+        Held(DIFFERENCE, "first", 0.0, handed_back=True),
+        Held(DIFFERENCE, "first", 0.0, again=True),
+        Held(DIFFERENCE, "second", 0.0),
+    ):
+        [claimed] = await post.claim(await post.worker(), 1)
+        await post.finish(claimed, outcome)
+
+    deliveries = [delivery.payload for delivery in await post.deliveries()]
+    assert [one["event"]["type"] for one in deliveries] == ["job.held", "job.held"]
+    assert len({one["event_id"] for one in deliveries}) == 2
+    data = deliveries[0]["event"]["data"]
+    assert (data["job_id"], data["status"], data["wait_reason"]) == (job_id, "RETRY", "code_changed")
+    assert (data["step"], data["error_message"]) == ("scan", DIFFERENCE["message"])
 
 
 async def test_an_event_tells_what_became_of_the_job(post: Post) -> None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from cortex_plane.testing.cluster import PostgresCluster
     from cortex_plane.testing.planes import TestPlane, throwaway_plane
 
+
 __all__ = ["ManualClock", "PostgresCluster", "TestPlane", "throwaway_plane"]
 
 # Imported when they are first used: pytest loads the plugin beside this in every project that has us installed.

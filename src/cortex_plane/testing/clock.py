@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import asyncpg
 
-from cortex_plane.core.instants import Instant, as_datetime, instant
+from cortex_plane.clock import Instant, as_datetime, instant
 
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 

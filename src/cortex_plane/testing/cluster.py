@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from cortex_plane.core.errors import Unavailable
+from cortex_plane.errors import Unavailable
 
 NOBODY = 65534
 START_SECONDS = 30.0
@@ -29,11 +29,19 @@ ENOUGH_MEMORY_BYTES = 2 * 1024**3
 class PostgresCluster:
     """`with PostgresCluster() as cluster: url = cluster.create_database("mine")`."""
 
-    def __init__(self, *, version: int = 18, settings: dict[str, str] | None = None, in_memory: bool = False) -> None:
-        """`in_memory` keeps its files in memory where there is room: databases come and go five times as fast."""
+    def __init__(
+        self,
+        *,
+        version: int = 18,
+        settings: dict[str, str] | None = None,
+        in_memory: bool = False,
+        binaries: Path | None = None,
+    ) -> None:
+        """`in_memory` keeps its files in memory where there is room: databases come and go five times as fast.
+        `binaries` is the folder of another server, such as /usr/lib/postgresql/15/bin."""
         self._folder = Path(tempfile.mkdtemp(prefix="cortex-postgres-", dir=_memory() if in_memory else None))
         self._folder.chmod(0o755)
-        self._bin = _binaries(version, self._folder)
+        self._bin = binaries or _binaries(version, self._folder)
         self._settings = settings or {}
         self._server: subprocess.Popen[bytes] | None = None
         self.port = _free_port()

@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cortex_plane.core.instants import Instant
-from cortex_plane.core.jobs import WorkerId
-from cortex_plane.opened import Opened
-from cortex_plane.operations.rescue_runs import rescue_runs
+from cortex_plane.clock import Instant
+from cortex_plane.connection import Connection
+from cortex_plane.durable.suspension import SleepUntil
+from cortex_plane.jobs.model import WorkerId
 from cortex_plane.plane import Plane
-from cortex_plane.runtime.durable.suspending import SleepUntil
 from cortex_plane.settings import Settings
 from cortex_plane.testing.clock import ManualClock
 from cortex_plane.testing.crashes import CrashPoint, SimulatedCrash
+from cortex_plane.worker.rescue import rescue_runs
 
 
 class TestPlane(Plane):
@@ -33,7 +33,7 @@ class TestPlane(Plane):
         self.crashes = 0
         self._points: list[CrashPoint] = []
         self._replays = False
-        self._ever_opened: set[Opened] = set()
+        self._ever_opened: set[Connection] = set()
 
     def adopt(self, plane: Plane) -> None:
         """Has the agents of an app too, so that they run here: `cortex_plane.adopt(app.plane)`."""
@@ -80,7 +80,7 @@ class TestPlane(Plane):
         with ThreadPoolExecutor(1) as pool:  # The caller's own thread may have an event loop that must not be disturbed.
             pool.submit(asyncio.run, close()).result()
 
-    async def _open_here(self) -> Opened:
+    async def _open_here(self) -> Connection:
         opened = await super()._open_here()
         self._ever_opened.add(opened)
         return opened

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from cortex_plane.testing import PostgresCluster, TestPlane
 
+
 TEMPLATE = "cortex_template"
 FOR_SPEED = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "128MB"}
 
@@ -30,7 +31,7 @@ def cortex_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestPlane
 @pytest.fixture(scope="session")
 def cortex_postgres_cluster() -> Iterator[PostgresCluster]:
     """One PostgreSQL server for the whole session, made for speed. Skips where there are no binaries."""
-    from cortex_plane.core.errors import Unavailable
+    from cortex_plane.errors import Unavailable
     from cortex_plane.testing import PostgresCluster
 
     try:

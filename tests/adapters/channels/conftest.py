@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.channels import DiscordChannel, SlackChannel, TelegramChannel
-from cortex_plane.adapters.http_client import HttpxClient
-from cortex_plane.core.approval_messages import Address
+from cortex_plane.approvals.channels import DiscordChannel, SlackChannel, TelegramChannel
+from cortex_plane.approvals.messages import Address
+from cortex_plane.http_client import HttpxClient
 from tests.adapters.channels import discord_fake, slack_fake, telegram_fake
 from tests.adapters.channels.discord_fake import Discord
 from tests.adapters.channels.server import Server, served

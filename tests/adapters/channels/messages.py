@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cortex_plane.core.approval_messages import ApprovalMessage, ClosedMessage
+from cortex_plane.approvals.messages import ApprovalMessage, ClosedMessage
 
 TOKEN = "cortex_apr_1_x7Kj2mN9pQ4rS6tU8vW0yA3cE5fG7hI9jK1lM3nO4pQ"
 AT = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)

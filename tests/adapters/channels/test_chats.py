@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.channels.service import busy_seconds
-from cortex_plane.adapters.http_client import HttpxClient
-from cortex_plane.core.approval_messages import Address, Sent
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.ports.channels import Channel, ChannelBusy, ChannelDown, ChannelRefused
+from cortex_plane.approvals.channels.base import Channel, ChannelBusy, ChannelDown, ChannelRefused, busy_seconds
+from cortex_plane.approvals.messages import Address, Sent
+from cortex_plane.errors import InvalidInput
+from cortex_plane.http_client import HttpxClient
 from tests.adapters.channels.conftest import Chat
 from tests.adapters.channels.messages import APPROVED, TOKEN, message
 from tests.adapters.channels.server import HANG, HANG_UP, raw, raw_json
@@ -101,6 +100,10 @@ async def test_nobody_there_is_down(chat: Chat) -> None:
         ),
         (raw_json(429, {"message": "You are being rate limited.", "retry_after": 0.3, "global": False}, retry_after="1"), 0.3),
         (raw_json(429, {"ok": False, "error": "ratelimited"}, retry_after="30"), 30.0),
+        (raw(429, date="Wed, 21 Oct 2026 07:28:00 GMT", retry_after="Wed, 21 Oct 2026 07:29:30 GMT"), 90.0),
+        (raw(429, date="Wed, 21 Oct 2026 07:28:00 GMT", retry_after="Wed, 21 Oct 2015 07:28:00 GMT"), 0.0),
+        (raw(429, retry_after="Wed, 21 Oct 2015 07:28:00 GMT"), 30.0),  # Compared with what? Its own clock is not told.
+        (raw(429, retry_after="9" * 400), 86_400.0),
         (raw(429), 30.0),
     ],
 )

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.adapters.channels.discord import Ping, deferred, parse_interaction, pong, told, updated, verify
-from cortex_plane.core.approval_messages import Address, Click, Sent
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.ports.channels import ChannelRefused, NotGenuine
+from cortex_plane.approvals.channels.base import ChannelRefused, NotGenuine
+from cortex_plane.approvals.channels.discord import Ping, deferred, parse_interaction, pong, told, updated, verify
+from cortex_plane.approvals.messages import Address, Click, Sent
+from cortex_plane.clock import SECOND, Instant
+from cortex_plane.errors import InvalidInput
 from tests.adapters.channels.conftest import Chat
 from tests.adapters.channels.discord_fake import CHANNEL_ID, CLOSED_USER_ID, DIRECT_ID, USER_ID, check_message
 from tests.adapters.channels.ed25519 import is_signed, public_key_of, sign
@@ -87,6 +88,9 @@ async def test_a_stored_message_that_is_not_discords_is_refused(discord: Chat, s
     assert discord.server.requests == []
 
 
+NOW = Instant(1_700_000_000 * SECOND)
+
+
 # -- signatures ----------------------------------------------------------------------------------
 
 
@@ -106,8 +110,8 @@ def test_the_example_of_rfc_8032_is_signed_and_another_message_is_not() -> None:
 
 
 def test_what_discord_signed_is_genuine() -> None:
-    verify(headers(), BODY, public_key=PUBLIC_KEY, is_signed=is_signed)
-    verify({name.lower(): value for name, value in headers().items()}, BODY, public_key=PUBLIC_KEY, is_signed=is_signed)
+    verify(headers(), BODY, NOW, public_key=PUBLIC_KEY, is_signed=is_signed)
+    verify({name.lower(): value for name, value in headers().items()}, BODY, NOW, public_key=PUBLIC_KEY, is_signed=is_signed)
 
 
 @pytest.mark.parametrize(
@@ -126,28 +130,35 @@ def test_what_discord_signed_is_genuine() -> None:
 )
 def test_whatever_else_is_not(given_headers: dict[str, str]) -> None:
     with pytest.raises(NotGenuine):
-        verify(given_headers, BODY, public_key=PUBLIC_KEY, is_signed=is_signed)
+        verify(given_headers, BODY, NOW, public_key=PUBLIC_KEY, is_signed=is_signed)
+
+
+@pytest.mark.parametrize("seconds", [-301, 301, 86_400 * 365])
+def test_what_was_signed_long_ago_or_in_the_future_is_not(seconds: int) -> None:
+    verify(headers(), BODY, Instant(NOW + 299 * SECOND), public_key=PUBLIC_KEY, is_signed=is_signed)
+    with pytest.raises(NotGenuine, match="five minutes"):
+        verify(headers(), BODY, Instant(NOW + seconds * SECOND), public_key=PUBLIC_KEY, is_signed=is_signed)
 
 
 def test_our_own_check_agrees_with_the_one_that_is_written_down() -> None:
-    verify(headers(), BODY, public_key=PUBLIC_KEY)
+    verify(headers(), BODY, NOW, public_key=PUBLIC_KEY)
     for wrong in (headers(body=b"{}"), {**headers(), "X-Signature-Timestamp": "1700000001"}):
         with pytest.raises(NotGenuine):
-            verify(wrong, BODY, public_key=PUBLIC_KEY)
+            verify(wrong, BODY, NOW, public_key=PUBLIC_KEY)
     for key in (public_key_of(bytes(32)).hex(), "ff" * 32, "02" + "00" * 31):
         with pytest.raises(NotGenuine):
-            verify(headers(), BODY, public_key=key)
+            verify(headers(), BODY, NOW, public_key=key)
 
 
 def test_another_applications_key_does_not_do() -> None:
     with pytest.raises(NotGenuine):
-        verify(headers(), BODY, public_key=public_key_of(bytes(32)).hex(), is_signed=is_signed)
+        verify(headers(), BODY, NOW, public_key=public_key_of(bytes(32)).hex(), is_signed=is_signed)
 
 
 @pytest.mark.parametrize("key", ["", "00", PUBLIC_KEY[:-1], PUBLIC_KEY + "00", "x" * 64])
 def test_a_key_that_is_none_is_refused_by_name(key: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        verify(headers(), BODY, public_key=key, is_signed=lambda *_: True)
+        verify(headers(), BODY, NOW, public_key=key, is_signed=lambda *_: True)
 
     assert refused.value.field == "public_key"
 

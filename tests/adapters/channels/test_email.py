@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cortex_plane.adapters.channels import EmailChannel
-from cortex_plane.adapters.email import SmtpTransport
-from cortex_plane.core.approval_messages import Address, ClosedMessage, Sent
-from cortex_plane.ports.channels import Channel, ChannelDown, ChannelRefused
+from cortex_plane.approvals.channels import EmailChannel
+from cortex_plane.approvals.channels.base import Channel, ChannelDown, ChannelRefused
+from cortex_plane.approvals.messages import Address, ClosedMessage, Sent
+from cortex_plane.integrations.email import SmtpTransport
 from cortex_plane.testing import ManualClock
 from tests.adapters.channels.messages import APPROVED, TOKEN, message
 from tests.built_in.fakes import Smtp, smtp

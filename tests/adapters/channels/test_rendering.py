@@ -9,9 +9,16 @@ from typing import Any
 
 from hypothesis import given
 
-from cortex_plane.adapters.channels import discord, email, slack, telegram, webhook
-from cortex_plane.core.approval_messages import ApprovalMessage, ClosedMessage, Sent, button_meaning, shown_of
-from cortex_plane.core.approval_texts import details_of, request_text
+from cortex_plane.approvals.channels import discord, email, slack, telegram, webhook
+from cortex_plane.approvals.messages import (
+    ApprovalMessage,
+    ClosedMessage,
+    Sent,
+    button_meaning,
+    details_of,
+    request_text,
+    shown_of,
+)
 from tests.adapters.channels import discord_fake, slack_fake, telegram_fake
 from tests.adapters.channels.messages import APPROVED, TOKEN, closings, message, messages
 

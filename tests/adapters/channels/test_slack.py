@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.adapters.channels.slack import ACKNOWLEDGED, parse_action, verify
-from cortex_plane.core.approval_messages import Address, Click, Sent
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.core.instants import SECOND, Instant, instant
-from cortex_plane.ports.channels import ChannelBusy, ChannelDown, ChannelRefused, NotGenuine
+from cortex_plane.approvals.channels.base import ChannelBusy, ChannelDown, ChannelRefused, NotGenuine
+from cortex_plane.approvals.channels.slack import ACKNOWLEDGED, parse_action, verify
+from cortex_plane.approvals.messages import Address, Click, Sent
+from cortex_plane.clock import SECOND, Instant, instant
+from cortex_plane.errors import InvalidInput
 from tests.adapters.channels.conftest import Chat
 from tests.adapters.channels.messages import TOKEN, message
 from tests.adapters.channels.server import raw_json

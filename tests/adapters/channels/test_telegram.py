@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.adapters.channels.telegram import callback_answer, parse_callback
-from cortex_plane.core.approval_messages import Address, Click, Sent
-from cortex_plane.core.errors import InvalidInput
-from cortex_plane.ports.channels import ChannelRefused, NotGenuine
+from cortex_plane.approvals.channels.base import ChannelRefused, NotGenuine
+from cortex_plane.approvals.channels.telegram import callback_answer, parse_callback
+from cortex_plane.approvals.messages import Address, Click, Sent
+from cortex_plane.errors import InvalidInput
 from tests.adapters.channels.conftest import Chat
 from tests.adapters.channels.messages import APPROVED, TOKEN, message
 from tests.adapters.channels.server import raw_json

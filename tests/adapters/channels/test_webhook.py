@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.adapters.channels import WebhookChannel
-from cortex_plane.adapters.http_client import HttpxClient
-from cortex_plane.core.approval_messages import Address, Sent
-from cortex_plane.core.jobs import DEFAULT_TENANT_ID
-from cortex_plane.core.webhooks import EndpointId, Target, new_secret
-from cortex_plane.ports.channels import Channel, ChannelBusy, ChannelDown, ChannelRefused
+from cortex_plane.approvals.channels import WebhookChannel
+from cortex_plane.approvals.channels.base import Channel, ChannelBusy, ChannelDown, ChannelRefused
+from cortex_plane.approvals.messages import Address, Sent
+from cortex_plane.http_client import HttpxClient
+from cortex_plane.jobs.model import DEFAULT_TENANT_ID
 from cortex_plane.testing import ManualClock
+from cortex_plane.webhooks.model import EndpointId, Target, new_secret
 from tests.adapters.channels.messages import APPROVED, TOKEN, message
 from tests.webhooks.receiver import HANG, Receiver, answer, receiver
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import asyncpg
 
-from cortex_plane.core.instants import Instant, instant
+from cortex_plane.clock import Instant, instant
 from cortex_plane.testing import ManualClock
 
 WIDTH = 8

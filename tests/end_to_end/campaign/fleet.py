@@ -1,5 +1,5 @@
 """Many schedulers on one database: time is turned ten seconds at a time, each turn waits until all that is due was done, and
-every other minute some of them are killed in the middle of it and started anew."""
+every other minute some of them are killed in the middle of it, or frozen until others have taken over, and started anew."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import asyncio
 import random
 import signal
 import subprocess
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.contract.support import Raw
 from tests.end_to_end.campaign.clock import SharedClock
@@ -23,6 +23,8 @@ from tests.runtime.helpers import eventually
 STEP = timedelta(seconds=10)
 PATIENCE_SECONDS = 120.0
 STANDSTILL_SECONDS = 1.5
+WORK_SECONDS = 0.2
+"""Within so much of real time, what falls due is begun."""
 
 
 @dataclass
@@ -36,7 +38,10 @@ class Schedulers:
     raw: Raw
     count: int
     chance: random.Random
+    program: str = "tests.end_to_end.campaign.worker"
+    options: dict[str, Any] = field(default_factory=dict)
     kills: int = 0
+    freezes: int = 0
     turns: int = 0
     _lives: list[tuple[str, Forked]] = field(default_factory=list)
     _killed: set[str] = field(default_factory=set)
@@ -55,15 +60,47 @@ class Schedulers:
             for log in sorted(self.folder.glob("*.log")):
                 print(f"--- {log.name}:", log.read_text(errors="replace")[-600:], sep="\n")
 
-    async def turn(self, until: datetime, *, kill_at: Collection[datetime] = ()) -> None:
+    async def turn(
+        self,
+        until: datetime,
+        *,
+        kill_at: Collection[datetime] = (),
+        freeze_at: Collection[datetime] = (),
+        meanwhile: Callable[[datetime], Awaitable[None]] | None = None,
+    ) -> None:
+        """`meanwhile` is called at each turn, before anything that falls due then is waited for."""
         while self.clock.moment() < until:
             now = self.clock.moment() + STEP
             self.turns += 1
             if now in kill_at:
                 await self._kill_some(now)
+            elif now in freeze_at:
+                await self._freeze_one(now)
             else:
                 await self.clock.set(now)
-            await eventually(self._settled, PATIENCE_SECONDS)
+            if meanwhile is not None:
+                await meanwhile(now)
+            await eventually(self.settled, PATIENCE_SECONDS)
+
+    async def _freeze_one(self, now: datetime) -> None:
+        """It stands still with whatever it holds, until its lease is over and others go on; then it wakes up, and is too late."""
+        place = self.chance.randrange(self.count)
+        name, process = self._lives[place]
+        await self.clock.set(now)
+        await asyncio.sleep(self.chance.random() * WORK_SECONDS)
+        process.send_signal(signal.SIGSTOP)
+        await self.clock.set(now + timedelta(seconds=LEASE_SECONDS + 1))
+        await asyncio.sleep(STANDSTILL_SECONDS)
+        process.send_signal(signal.SIGCONT)
+        try:
+            await asyncio.to_thread(process.wait, STANDSTILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(PATIENCE_SECONDS)
+        self.freezes += 1
+        self._killed.add(name)
+        self._lives[place] = self._start()
+        await self.clock.set(now + timedelta(seconds=LEASE_SECONDS + STEP.total_seconds()))
 
     async def _kill_some(self, now: datetime) -> None:
         """In the midst of the work that falls due now: the others stand still until those who are to die have got some of it."""
@@ -94,14 +131,14 @@ class Schedulers:
     def _start(self) -> tuple[str, Forked]:
         self._started += 1
         name = f"scheduler-{self._started}"
-        options = {"url": self.url, "clock": str(self.clock_file), "name": name}
-        return name, Forked("tests.end_to_end.campaign.worker", options, self.folder / f"{name}.log")
+        options = {"url": self.url, "clock": str(self.clock_file), "name": name, **self.options}
+        return name, Forked(self.program, options, self.folder / f"{name}.log")
 
     async def _all_registered(self) -> bool:
         ((found,),) = await self.raw("select count(*) from cortex.worker where status = 'LIVE'")
         return bool(found == self.count)
 
-    async def _settled(self) -> bool:
+    async def settled(self) -> bool:
         """Nothing is due, nothing runs but what the killed still seem to hold, and the living have just said that they live."""
         killed = ", ".join(f"'{name}'" for name in self._killed) or "''"
         now, soon = self.raw.now, self._later(STEP + timedelta(seconds=1))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
+from cortex_plane.schedules.model import slot_key
 from tests.contract.support import Raw
 from tests.end_to_end.campaign.rules import MINUTE, SLOW, Rule
 from tests.end_to_end.campaign.worker import CENTS
@@ -28,24 +30,43 @@ class Verdict:
 
 
 class Judge:
-    def __init__(self, raw: Raw, rules: Sequence[Rule], start: datetime, until: datetime) -> None:
+    """`failed` are the idempotency keys and runs about which a request to the execution service went wrong, `locked` the ids of
+    schedules whose row was locked for a while. Without them nothing is excused of schedules whose runs are quick."""
+
+    def __init__(
+        self,
+        raw: Raw,
+        rules: Sequence[Rule],
+        start: datetime,
+        until: datetime,
+        *,
+        failed: Collection[str] | None = None,
+        locked: Collection[str] = (),
+    ) -> None:
         self._raw, self._rules, self._start, self._until = raw, rules, start, until
+        self._outages, self._failed, self._locked = failed is not None, {*(failed or ())}, {*locked}
         self._verdict = Verdict()
 
     async def judge(self) -> Verdict:
+        interrupted = await self._raw(
+            "select j.id, j.job_key from cortex.job j join cortex.job_run r on r.job_id = j.id where r.error = 'worker lost'"
+        )
+        self._failed |= {str(value) for row in interrupted for value in row}
         slots = await self._slots()
         for rule in self._rules:
             self._judge_slots(rule, slots.get(rule.name, []))
         await self._judge_charges()
         await self._judge_chains(slots)
+        await self._judge_overlaps()
         [(self._verdict.rescued,)] = await self._raw("select count(*) from cortex.job_run where error = 'worker lost'")
         return self._verdict
 
     async def _slots(self) -> dict[str, list[dict[str, Any]]]:
         """By the name of their schedule, oldest first."""
-        columns = ("name", "id", "at", "status", "reason", "error_code", "replaced_by", "completed_at")
+        columns = ("name", "schedule_id", "id", "run_id", "at", "status", "reason", "error_code", "replaced_by", "completed_at")
         found = await self._raw(
-            "select s.name, r.id, r.scheduled_for, r.status, r.reason, r.error_code, r.replaced_by, r.completed_at"
+            "select s.name, s.id, r.id, r.run_id, r.scheduled_for, r.status, r.reason, r.error_code, r.replaced_by,"
+            " r.completed_at"
             " from cortex.schedule_run r join cortex.schedule s on s.id = r.schedule_id order by r.scheduled_for"
         )
         slots: dict[str, list[dict[str, Any]]] = {}
@@ -63,7 +84,7 @@ class Judge:
         if [slot["at"] for slot in seen] != expected:
             self._fault(rule, f"its slots are {', '.join(format(slot['at'], '%H:%M') for slot in seen)}")
         for place, slot in enumerate(seen):
-            if slot["status"] != "success" and not _excused(rule, slot, found[:place], found[place + 1 :]):
+            if slot["status"] != "success" and not self._excused(rule, slot, found[:place], found[place + 1 :]):
                 self._fault(rule, f"the slot of {slot['at']:%H:%M} is {slot['status']}: {slot['reason'] or slot['error_code']}")
 
     async def _judge_charges(self) -> None:
@@ -78,7 +99,7 @@ class Judge:
         for status, requests, jobs, cents, outcome, name in found:
             if status == "success" and (requests, jobs, cents, outcome) != (1, 1, CENTS, "COMPLETED"):
                 self._verdict.faults.append(f"{name}: {requests} requests, {jobs} jobs, {cents} cents, {outcome}")
-            elif status == "error" and (requests, jobs) != (1, 1):
+            elif status == "error" and (requests, jobs) not in ((1, 1), *([(0, 0)] if self._outages else [])):
                 self._verdict.faults.append(f"{name}: {requests} requests, {jobs} jobs for a slot that was replaced")
             self._verdict.charged += status == "success"
         strays = await self._raw(
@@ -93,6 +114,22 @@ class Judge:
         self._verdict.faults += [f"{count} runs of no slot" for ((count),) in strays if count]
         self._verdict.faults += [f"request {request} was charged twice" for ((request),) in twice]
         self._verdict.faults += [f"the uses of grant {grant} are not its runs" for ((grant),) in overdrawn]
+
+    async def _judge_overlaps(self) -> None:
+        """Under forbid no two runs of a schedule were ever open at once, and no run goes on of a slot that was replaced."""
+        found = await self._raw(
+            "select s.name, r.scheduled_for, j.created_at, j.finished_at, r.error_code, s.overlap from cortex.schedule_run r"
+            " join cortex.schedule s on s.id = r.schedule_id join cortex.job j on j.id = r.run_id order by s.name, j.created_at"
+        )
+        for (name, at, _, ended, *_), (other, later, began, *_, overlap) in pairwise(found):
+            if overlap == "forbid" and name == other and (ended is None or _moment(ended) > _moment(began)):
+                both = f"{_moment(at):%H:%M} and {_moment(later):%H:%M}"
+                self._verdict.faults.append(f"{name}: the runs of {both} were open at once")
+        self._verdict.faults += [
+            f"{name}: the run of {_moment(at):%H:%M} goes on, which was replaced"
+            for name, at, _, ended, code, _ in found
+            if code == "replaced" and ended is None
+        ]
 
     async def _judge_chains(self, slots: dict[str, list[dict[str, Any]]]) -> None:
         """Every schedule stands at the slot that follows what was recorded, and one job waits for it."""
@@ -112,17 +149,25 @@ class Judge:
             if at != follows or (status, waiting) != alive:
                 self._fault(rule, f"its chain stands at {at}, not {follows}; its job is {status}, and {waiting} wait")
 
+    def _excused(self, rule: Rule, slot: dict[str, Any], before: list[dict[str, Any]], after: list[dict[str, Any]]) -> bool:
+        """A slot that met another that ran, or was replaced by one: where runs take longer than their rule allows, or where a
+        fault has held up the one that was open."""
+        if rule.overlap == "forbid" and slot["reason"] == "overlap":
+            still_open = [other for other in before if other["completed_at"] is None or other["completed_at"] >= slot["at"]]
+            return any(self._held_up(rule, other) for other in still_open)
+        followers = [one["id"] for one in after]
+        replaced = rule.overlap == "replace" and slot["error_code"] == "replaced" and slot["replaced_by"] in followers
+        return replaced and self._held_up(rule, slot)
+
+    def _held_up(self, rule: Rule, slot: dict[str, Any]) -> bool:
+        """By a run that takes long, or by a fault of its own: a failed request about it, a lost worker, a lock."""
+        if rule.agent == SLOW:
+            return True
+        schedule, at = str(slot["schedule_id"]), slot["at"]
+        return schedule in self._locked or bool({str(slot["run_id"]), slot_key(schedule, at)} & self._failed)
+
     def _fault(self, rule: Rule, what: str) -> None:
         self._verdict.faults.append(f"{rule.name} ({rule.cron}, {rule.overlap}, {rule.agent}): {what}")
-
-
-def _excused(rule: Rule, slot: dict[str, Any], before: list[dict[str, Any]], after: list[dict[str, Any]]) -> bool:
-    """Only of schedules whose runs take longer than their rule allows: one that met another that ran, or was replaced by one."""
-    if rule.agent != SLOW:
-        return False
-    if rule.overlap == "forbid" and slot["reason"] == "overlap":
-        return any(other["completed_at"] is None or other["completed_at"] >= slot["at"] for other in before)
-    return rule.overlap == "replace" and slot["error_code"] == "replaced" and slot["replaced_by"] in [one["id"] for one in after]
 
 
 def _moment(stored: Any) -> Any:

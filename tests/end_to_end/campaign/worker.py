@@ -6,13 +6,14 @@ import logging
 import os
 import random
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from cortex_plane import Context, Plane, Settings
-from cortex_plane.runtime import heartbeat
+from cortex_plane.worker import heartbeat
 from tests.end_to_end.campaign.clock import SharedClock
 from tests.end_to_end.campaign.rules import QUICK, SLOW, SLOW_SECONDS
 
@@ -27,11 +28,11 @@ WRITES = (("slots", "begin"), ("slots", "note_run"), ("slots", "end"), ("queue",
 
 def register_agents(plane: Plane) -> None:
     @plane.agent(QUICK, crash_limit=1000)
-    async def quick(ctx: Context) -> None:
+    async def quick(ctx: Context, edit: int = 0) -> None:
         ctx.usage(cents=CENTS)
 
     @plane.agent(SLOW, crash_limit=1000)
-    async def slow(ctx: Context) -> None:
+    async def slow(ctx: Context, edit: int = 0) -> None:
         await ctx.sleep(SLOW_SECONDS)
         ctx.usage(cents=CENTS)
 
@@ -39,21 +40,22 @@ def register_agents(plane: Plane) -> None:
 class Mortality:
     """Once told by SIGUSR1, the process kills itself at a moment chosen by chance: before or after one of a slot's writes."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: Any, writes: Sequence[tuple[str, str]] = WRITES) -> None:
         self._moment: tuple[str, str] | None = None
+        self._writes = writes
         signal.signal(signal.SIGUSR1, self._tell)
-        for noun, verb in WRITES:
+        for noun, verb in writes:
             self._wrap(getattr(store, noun), verb)
 
     def _tell(self, *_: object) -> None:
-        self._moment = random.choice(["before", "after"]), random.choice(WRITES)[1]
+        self._moment = random.choice(["before", "after"]), random.choice(self._writes)[1]
 
     def _wrap(self, owner: Any, verb: str) -> None:
         real = getattr(owner, verb)
 
-        async def perhaps_die(*values: Any) -> Any:
+        async def perhaps_die(*values: Any, **named: Any) -> Any:
             self._reach("before", verb)
-            answer = await real(*values)
+            answer = await real(*values, **named)
             self._reach("after", verb)
             return answer
 
@@ -64,11 +66,12 @@ class Mortality:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def main(url: str, clock: str, name: str) -> None:
+async def main(url: str, clock: str, name: str, settings: dict[str, Any] | None = None) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     heartbeat.BEATS_IN_A_LEASE = LEASE_SECONDS / BEAT_SECONDS  # type: ignore[assignment]
-    settings = Settings(database_url=url, lease_seconds=LEASE_SECONDS, files=str(Path(clock).parent / "files"))
-    plane = Plane(settings=settings, clock=SharedClock(Path(clock)))
+    files = str(Path(clock).parent / "files")
+    chosen = Settings(database_url=url, lease_seconds=LEASE_SECONDS, files=files, **(settings or {}))
+    plane = Plane(settings=chosen, clock=SharedClock(Path(clock)))
     register_agents(plane)
     async with plane:
         Mortality(await plane.store)

@@ -1,1 +1,0 @@
-"""The pages on which people see what happens and steer it: drawn here, on any server, and of use without script."""

@@ -1,1 +1,0 @@
-"""One file for each page, or for what is done on it."""

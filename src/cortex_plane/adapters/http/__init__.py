@@ -1,1 +1,0 @@
-"""The HTTP API: a thin layer over the plane, with nobody let in who does not belong."""

@@ -1,3 +1,0 @@
--- Signs a person out everywhere.
-delete from cortex.login_session
-where user_account_id = :id;

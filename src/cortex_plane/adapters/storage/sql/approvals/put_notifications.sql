@@ -1,4 +1,0 @@
--- Keeps the messages that were sent about a request.
-update cortex.approval_request
-set notification_channels = :channels
-where id = :id;

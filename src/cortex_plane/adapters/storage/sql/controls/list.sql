@@ -1,4 +1,0 @@
--- Everything that is set.
-select scope, name, paused, paused_by, paused_at, pause_reason, max_running, fair_share, budget_cents, on_exhausted, updated_by, updated_at
-from cortex.control
-order by scope, name;

@@ -1,3 +1,0 @@
--- Nothing: whoever writes is alone.
--- Differs: PostgreSQL has many writers.
-select 1 where false;

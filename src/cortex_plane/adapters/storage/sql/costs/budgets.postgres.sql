@@ -1,8 +1,0 @@
--- Every budget, with what is spent of it.
--- Differs: PostgreSQL adds up in a function, and a tenant's id is text in a control but not elsewhere.
-select c.scope, c.name, c.budget_cents, c.on_exhausted, c.paused,
-  case c.scope when 'tenant' then (select name from cortex.tenant where id = cast(c.name as uuid)) else c.name end as label,
-  cortex.spent_cents(c.scope, c.name) as spent_cents
-from cortex.control c
-where c.budget_cents is not null
-order by c.scope, label;

@@ -1,3 +1,0 @@
--- Deletes the checkpoints of a thread.
-delete from cortex.graph_checkpoint
-where thread_id = :thread_id;

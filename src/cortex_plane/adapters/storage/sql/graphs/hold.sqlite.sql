@@ -1,6 +1,0 @@
--- Makes sure that a run is its job's open run, until the transaction ends; no row when it was superseded.
--- Differs: there is one writer, so nothing needs to be locked.
-select id
-from cortex.job
-where id = :job_id
-  and run_id = :run_id;

@@ -1,6 +1,0 @@
--- The ids that begin with a prefix, so that people need not type a whole one.
-select id
-from cortex.job
-where id between :low and :high
-order by id
-limit 5;

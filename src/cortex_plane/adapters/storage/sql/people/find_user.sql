@@ -1,4 +1,0 @@
--- The person of this name.
-select id, name, display_name, email, created_at, disabled_at
-from cortex.user_account
-where name = :name;

@@ -1,4 +1,0 @@
--- Removes an address. No row: there is none.
-delete from cortex.channel_mapping
-where id = :id
-returning id;

@@ -1,2 +1,0 @@
--- The time by which everybody goes.
-select :now as now;

@@ -1,6 +1,0 @@
--- All templates of a tenant.
-select id, tenant_id, name, job_type, params, queue, priority, max_retries, retry_policy, timeout_seconds, tags, version, created_by,
-  created_at, updated_at
-from cortex.job_template
-where tenant_id = :tenant_id
-order by name;

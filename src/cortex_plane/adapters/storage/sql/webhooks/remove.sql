@@ -1,4 +1,0 @@
--- Removes an endpoint. No row means that there was none.
-delete from cortex.webhook_endpoint
-where id = :id
-returning id;

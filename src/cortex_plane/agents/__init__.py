@@ -1,0 +1,1 @@
+"""Agents: definitions in the database, and the code that this program has for them."""

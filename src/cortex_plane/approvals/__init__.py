@@ -1,0 +1,1 @@
+"""Approvals: requests, decisions, messages, deadlines, channels."""

@@ -1,0 +1,244 @@
+"""Tells approvers, on all their channels, what is asked of them, and afterwards how it ended.
+
+One job for a person ──▶ one job for each of their channels: a token, committed ──▶ the message ──▶ what came of it is recorded
+The request is closed ──▶ one job for a person ──▶ one job for each message that they were sent: it is edited
+
+Each is tried again by itself, so that one that hangs or fails holds up no other.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cortex_plane.agents.code import AgentCode
+from cortex_plane.agents.directory import Directory
+from cortex_plane.agents.model import AgentConfig
+from cortex_plane.approvals.channels.base import Channel, ChannelBusy, ChannelDown, ChannelRefused
+from cortex_plane.approvals.decisions import TOKEN_BYTES, ApprovalToken, mint
+from cortex_plane.approvals.messages import Address, closed_of, key_of, message_of, one_line, sent_of, shortened
+from cortex_plane.approvals.model import NOTIFY_AGENT, ApprovalId, ApprovalRequest, Notification, Purpose
+from cortex_plane.durable.context import Context
+from cortex_plane.errors import Contended
+from cortex_plane.ids import derived_id
+from cortex_plane.jobs.model import INTERNAL_QUEUE, JobId, NewJob
+from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.json import encode
+from cortex_plane.people.model import LinkedChannel, UserId
+from cortex_plane.worker.failures import PermanentFailure, RetryLater
+
+# At most a quarter of an hour apart, for about half a day: whoever comes back is asked soon.
+if TYPE_CHECKING:
+    from cortex_plane.stores import Store
+
+NOTIFY_CONFIG = AgentConfig(
+    queue=INTERNAL_QUEUE,
+    retry=RetryPolicy(max_retries=100, backoff=Backoff(base_seconds=5.0, max_seconds=900.0)),
+    timeout_seconds=90.0,
+)
+
+SETTINGS = {
+    "telegram": "CORTEX_TELEGRAM_BOT_TOKEN",
+    "discord": "CORTEX_DISCORD_BOT_TOKEN",
+    "slack": "CORTEX_SLACK_BOT_TOKEN",
+    "email": "CORTEX_SMTP_URL",
+}
+"""What makes a channel available."""
+
+WITHOUT_EDITS = frozenset({"email", "webhook"})
+"""Whose messages cannot be edited, also as seen from a worker that lacks their setting."""
+
+WORDS_LIMIT = 500
+REVOKED = "the channel was unlinked, or the account disabled"
+
+TokenBytes = Callable[[int], bytes]
+Output = dict[str, Any]
+
+
+def notify_agent(
+    store: Store, channels: Mapping[str, Channel], public_url: str, token_bytes: TokenBytes = secrets.token_bytes
+) -> AgentCode:
+    notifier = Notifier(store, Directory(store), channels, public_url, token_bytes)
+
+    async def notify(
+        ctx: Context,
+        approval_request_id: str,
+        user_account_id: str,
+        purpose: Purpose,
+        channel_id: str | None = None,
+        message: str | None = None,
+    ) -> Output:
+        request = await store.approvals.get(ApprovalId(approval_request_id))
+        if request is None:
+            return _not_sent("the request was removed")
+        errand = Errand(ctx, request, UserId(user_account_id), purpose)
+        if message is not None:
+            return await notifier.edit(errand, message)
+        if purpose == "settle" or not request.is_open:
+            return await notifier.settle(errand)
+        return await (notifier.fan_out(errand) if channel_id is None else notifier.send(errand, channel_id))
+
+    return AgentCode(NOTIFY_AGENT, notify, "async", NOTIFY_CONFIG)
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One person who is to be told something about one request."""
+
+    ctx: Context
+    request: ApprovalRequest
+    user_id: UserId
+    purpose: Purpose
+
+    @property
+    def payload(self) -> dict[str, str]:
+        return {"approval_request_id": self.request.id, "user_account_id": self.user_id, "purpose": self.purpose}
+
+
+@dataclass(frozen=True, slots=True)
+class Notifier:
+    store: Store
+    directory: Directory
+    channels: Mapping[str, Channel]
+    public_url: str
+    token_bytes: TokenBytes
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    async def fan_out(self, errand: Errand) -> Output:
+        links = await self._links(errand)
+        parts = [(derived_id(errand.ctx.job_id, link.id), {"channel_id": link.id}) for link in links]
+        return await self._submit(errand, parts)
+
+    async def send(self, errand: Errand, channel_id: str) -> Output:
+        link = next((link for link in await self._links(errand) if link.id == channel_id), None)
+        if link is None:
+            return _not_sent(REVOKED)
+        try:
+            return await self._deliver(errand, link)
+        except (PermanentFailure, RetryLater, ChannelDown) as error:
+            failed = Notification(errand.user_id, link.channel_type, link.channel_user_id, None, error=_words(error))
+            with suppress(Contended):
+                await self.store.approvals.record_notification(errand.request.id, failed)
+            raise
+
+    async def _deliver(self, errand: Errand, link: LinkedChannel) -> Output:
+        channel = self._channel(errand, link.channel_type)
+        token = mint(self.token_bytes(TOKEN_BYTES))
+        # The hash goes first: a message must never lead to a door that does not know it.
+        if not await self._put(errand, link, token):
+            errand = await self._anew(errand)
+            return _not_sent(REVOKED) if errand.request.is_open else await self.settle(errand)
+        notification = await self._sent(errand, link, channel, token)
+        is_open = await self.store.approvals.record_notification(errand.request.id, notification, token.hash)
+        sent: Output = {"sent": True, "channel": link.channel_type}
+        # Decided while the message was on its way: the message that was just recorded needs its closing edit too.
+        return sent if is_open else {**sent, **await self.settle(await self._anew(errand))}
+
+    async def _links(self, errand: Errand) -> list[LinkedChannel]:
+        user = await self.store.people.get_user(errand.user_id)
+        may_be_asked = user is not None and user.disabled_at is None
+        return await self.store.people.channels(errand.user_id) if may_be_asked else []
+
+    async def _put(self, errand: Errand, link: LinkedChannel, token: ApprovalToken) -> bool:
+        return await self.store.approvals.put_token(
+            errand.request.id, errand.user_id, link.channel_type, link.channel_user_id, token.hash
+        )
+
+    async def _sent(self, errand: Errand, link: LinkedChannel, channel: Channel, token: ApprovalToken) -> Notification:
+        message = message_of(errand.request, errand.purpose, token, self.public_url)
+        with translated(token):
+            sent = await channel.send(message, Address(link.channel_user_id))
+        return Notification(errand.user_id, link.channel_type, link.channel_user_id, sent.message_id, dict(sent.where))
+
+    # -- saying how it ended ---------------------------------------------------------------------
+
+    async def settle(self, errand: Errand) -> Output:
+        """Submits one job for each message that is to say how the request ended. Idempotent: the ids of the jobs are derived."""
+        parts = [
+            (derived_id(errand.request.id, f"settle {name}"), {"purpose": "settle", "message": key_of(errand.request, one)})
+            for name, one in self._to_close(errand).items()
+        ]
+        return await self._submit(errand, parts)
+
+    def _to_close(self, errand: Errand) -> dict[str, Notification]:
+        """Every message that can be edited; of those that cannot, the last one to each address."""
+        found: dict[str, Notification] = {}
+        for one in errand.request.notifications:
+            if one.user_account_id == errand.user_id and one.error is None:
+                edits = getattr(self.channels.get(one.channel_type), "edits", one.channel_type not in WITHOUT_EDITS)
+                name = key_of(errand.request, one) if edits else f"{one.channel_type} {one.channel_user_id}"
+                found[name] = one
+        return found
+
+    async def edit(self, errand: Errand, message: str) -> Output:
+        request = errand.request
+        found = next((one for one in request.notifications if key_of(request, one) == message), None)
+        if found is None or request.is_open:
+            return _not_sent("there is no such message")
+        channel = self._channel(errand, found.channel_type)
+        with translated():
+            await channel.edit(sent_of(found), closed_of(request))
+        return {"edited": True, "channel": found.channel_type}
+
+    async def _anew(self, errand: Errand) -> Errand:
+        request = await self.store.approvals.get(errand.request.id)
+        return errand if request is None else Errand(errand.ctx, request, errand.user_id, errand.purpose)
+
+    # -- what both need --------------------------------------------------------------------------
+
+    def _channel(self, errand: Errand, channel_type: str) -> Channel:
+        channel = self.channels.get(channel_type)
+        if channel is None:
+            raise PermanentFailure(
+                f"This worker cannot send by {channel_type}. Set {SETTINGS.get(channel_type, 'Plane(channels=…)')} for all "
+                f"workers, then: cortex jobs retry {errand.ctx.job_id}"
+            )
+        return channel
+
+    async def _submit(self, errand: Errand, parts: Iterable[tuple[str, Mapping[str, str]]]) -> Output:
+        agent = await self.directory.agent(NOTIFY_AGENT)
+        jobs = [
+            NewJob(
+                id=JobId(job_id),
+                tenant_id=errand.ctx.tenant_id,
+                agent_id=agent.id,
+                job_type=agent.job_type,
+                queue=INTERNAL_QUEUE,
+                payload=encode({**errand.payload, **more}),
+                max_retries=NOTIFY_CONFIG.retry.max_retries,
+                created_by=NOTIFY_AGENT,
+            )
+            for job_id, more in parts
+        ]
+        if jobs:
+            await self.store.jobs.submit(jobs)
+        return {"submitted": len(jobs)}
+
+
+@contextmanager
+def translated(token: ApprovalToken | None = None) -> Iterator[None]:
+    """What a channel raises, as a job fails. A channel of somebody's own may say anything; the token is never repeated."""
+
+    def words(error: Exception) -> str:
+        return str(error) if token is None else str(error).replace(token.plaintext, "[hidden]")
+
+    try:
+        yield
+    except ChannelRefused as error:
+        raise PermanentFailure(words(error)) from None
+    except ChannelBusy as error:
+        raise RetryLater(words(error), error.retry_after_seconds) from None
+    except Exception as error:
+        raise ChannelDown(words(error) or type(error).__name__) from None
+
+
+def _words(error: Exception) -> str:
+    return shortened(one_line(str(error)), WORDS_LIMIT)
+
+
+def _not_sent(reason: str) -> Output:
+    return {"sent": False, "reason": reason}

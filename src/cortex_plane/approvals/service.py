@@ -1,0 +1,346 @@
+"""`plane.approvals`: list, show, approve, deny, remind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+from cortex_plane.approvals.decisions import Answer, NotAllowed, Unknown, parse
+from cortex_plane.approvals.model import (
+    NOBODY,
+    AmbiguousApproval,
+    ApprovalClosed,
+    ApprovalId,
+    ApprovalNotFound,
+    ApprovalRequest,
+    Approvers,
+    Names,
+    Verdict,
+    Vote,
+)
+from cortex_plane.approvals.rules import checked_reason, is_named
+from cortex_plane.approvals.views import ShownNotification
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.errors import InvalidInput
+from cortex_plane.ids import DASHES, ID_LENGTH, PART_OF_AN_ID
+from cortex_plane.jobs.lookup import find_job_id
+from cortex_plane.jobs.model import JobId, TenantId
+from cortex_plane.json import refuse_larger
+from cortex_plane.people.roles import Caller, Role
+from cortex_plane.people.users import find_user
+
+if TYPE_CHECKING:
+    from cortex_plane.approvals.messages import Click
+    from cortex_plane.people.model import UserGroupId, UserId
+    from cortex_plane.people.store import PeopleStore
+    from cortex_plane.plane import Plane
+    from cortex_plane.stores import Store
+
+
+async def find_approval(store: Store, id_or_prefix: str) -> ApprovalRequest:
+    request_id = await find_approval_id(store, id_or_prefix)
+    request = await store.approvals.get(request_id)
+    if request is None:
+        raise ApprovalNotFound(request_id)
+    return request
+
+
+async def find_approval_id(store: Store, id_or_prefix: str) -> ApprovalId:
+    prefix = str(id_or_prefix).strip().lower()
+    if not PART_OF_AN_ID.fullmatch(prefix) or any((char == "-") != (place in DASHES) for place, char in enumerate(prefix)):
+        raise InvalidInput(
+            f"{id_or_prefix!r:.60} is not the id of an approval, nor the first four or more characters of one.", field="id"
+        )
+    if len(prefix) == ID_LENGTH:
+        return ApprovalId(prefix)
+    found = await store.approvals.find(prefix)
+    if not found:
+        raise ApprovalNotFound(prefix)
+    if len(found) > 1:
+        raise AmbiguousApproval(prefix, found)
+    return found[0]
+
+
+# -- find approvers ----------------------------------------------------------------------------
+# Finds the people and groups that a gate names.
+
+
+GROUP = "group:"
+
+
+async def find_approvers(people: PeopleStore, tenant_id: TenantId, names: Names | None, field: str = "approvers") -> Approvers:
+    """Raises InvalidInput for a name that nobody has: otherwise the request would wait for nobody."""
+    if names is None:
+        return NOBODY
+    asked = [names] if isinstance(names, str) else list(names)
+    if not asked:
+        raise InvalidInput(f"{field} is empty, so nobody could decide. Leave it out, or name somebody.", field=field)
+    users: list[UserId] = []
+    groups: list[UserGroupId] = []
+    for name in asked:
+        if not isinstance(name, str):
+            raise InvalidInput(f"{field} takes names of users, and groups as group:NAME, not {name!r:.80}.", field=field)
+        if name.startswith(GROUP):
+            groups.append(await _group(people, tenant_id, name.removeprefix(GROUP), field))
+        else:
+            users.append(await _user(people, name, field))
+    return Approvers(tuple(dict.fromkeys(users)), tuple(dict.fromkeys(groups)))
+
+
+async def _user(people: PeopleStore, name: str, field: str) -> UserId:
+    found = await people.find_user(name)
+    if found is None:
+        raise InvalidInput(f'{field}: there is no user "{name}". To add one: cortex users add NAME', field=field)
+    return found.id
+
+
+async def _group(people: PeopleStore, tenant_id: TenantId, name: str, field: str) -> UserGroupId:
+    found = await people.find_group(tenant_id, name)
+    if found is None:
+        raise InvalidInput(
+            f'{field}: there is no group "{name}" in this tenant. To add one: cortex users group NAME', field=field
+        )
+    return found.id
+
+
+# -- decide approval ---------------------------------------------------------------------------
+# Decides about approval requests, for every door: by a token, as somebody who is signed in, or many at once.
+#
+# Who may decide is judged where the decision is made, in its transaction; a door only says who is there.
+
+
+MOST_AT_ONCE = 1_000
+EDITS_LIMIT_BYTES = 1024 * 1024
+
+
+async def decide_by_token(
+    store: Store, token: object, decision: Verdict, *, reason: str | None = None, edits: Any = None, door: str
+) -> Answer:
+    """A token is its addressee's identity. One that is malformed and one that is unknown get the same answer."""
+    decision, reason = _checked(decision), checked_reason(reason)
+    refuse_larger(edits, EDITS_LIMIT_BYTES, "details")
+    found = await _addressee(store, token)
+    if found is None:
+        return Unknown()
+    request_id, user_id, token_hash = found
+    return await store.approvals.decide(
+        request_id, user_id, decision, reason=reason, edits=edits, door=door, token_hash=token_hash
+    )
+
+
+async def look_by_token(store: Store, token: object) -> tuple[ApprovalRequest, UserId] | None:
+    """What a token is for, and whose it is; changes nothing."""
+    found = await _addressee(store, token)
+    if found is None:
+        return None
+    request = await store.approvals.get(found[0])
+    return None if request is None else (request, found[1])
+
+
+async def decide_approval(
+    store: Store,
+    id_or_prefix: str,
+    user_id: UserId,
+    decision: Verdict,
+    *,
+    reason: str | None = None,
+    edits: Any = None,
+    door: str,
+) -> Answer:
+    decision, reason = _checked(decision), checked_reason(reason)
+    refuse_larger(edits, EDITS_LIMIT_BYTES, "details")
+    request_id = await find_approval_id(store, id_or_prefix)
+    return await store.approvals.decide(request_id, user_id, decision, reason=reason, edits=edits, door=door)
+
+
+async def decide_approvals(
+    store: Store, request_ids: Sequence[str], user_id: UserId, decision: Verdict, *, reason: str | None = None, door: str
+) -> dict[ApprovalId, Answer]:
+    """Each by itself: one that cannot be decided does not keep the others from it."""
+    decision, reason = _checked(decision), checked_reason(reason)
+    if len(request_ids) > MOST_AT_ONCE:
+        raise InvalidInput(f"At most {MOST_AT_ONCE:,} approvals can be decided at once.", field="ids")
+    wanted = dict.fromkeys([await find_approval_id(store, request_id) for request_id in request_ids])
+    return {
+        request_id: await store.approvals.decide(request_id, user_id, decision, reason=reason, door=door) for request_id in wanted
+    }
+
+
+async def _addressee(store: Store, token: object) -> tuple[ApprovalId, UserId, str] | None:
+    parsed = parse(token)
+    if parsed is None:
+        return None
+    found = await store.approvals.by_token(parsed.hash)
+    return None if found is None else (*found, parsed.hash)
+
+
+def _checked(decision: Any) -> Verdict:
+    if decision not in get_args(Verdict):
+        raise InvalidInput(f'decision must be "approved" or "denied", not {decision!r:.80}.', field="decision")
+    chosen: Verdict = decision
+    return chosen
+
+
+# -- decide by click ---------------------------------------------------------------------------
+# Decides by a button in a chat: whoever pressed it must be the one whom the message was for.
+
+
+NOT_YOURS = NotAllowed("This was sent to somebody else. Whoever it was sent to must decide; you may have a message of your own.")
+
+
+async def decide_by_click(store: Store, channel_type: str, click: Click) -> Answer:
+    """A message may have been forwarded, or stand in a room of many: its token alone is not enough there."""
+    found = await look_by_token(store, click.token)
+    if found is None:
+        return Unknown()
+    _, addressee = found
+    who = await store.people.find_by_channel(channel_type, click.channel_user_id)
+    if who is None or who.id != addressee:
+        return NOT_YOURS
+    return await decide_by_token(store, click.token, click.decision, door=channel_type)
+
+
+# -- list approvals ----------------------------------------------------------------------------
+# Lists approval requests: one's own inbox, those of a tenant, or those of a job; newest first.
+
+
+LARGEST_PAGE = 1_000
+
+
+async def list_approvals(
+    store: Store,
+    *,
+    waiting_for: UserId | None = None,
+    tenant_id: TenantId | None = None,
+    job_id: JobId | None = None,
+    open_only: bool = True,
+    before: ApprovalId | None = None,
+    limit: int = 50,
+) -> list[ApprovalRequest]:
+    if not 1 <= limit <= LARGEST_PAGE:
+        raise InvalidInput(f"limit must be from 1 to {LARGEST_PAGE:,}, not {limit!r:.80}.", field="limit")
+    if waiting_for is not None and not open_only:
+        raise InvalidInput("Only open approvals wait for somebody: leave out either of the two.", field="open_only")
+    return await store.approvals.list(
+        waiting_for=waiting_for, tenant_id=tenant_id, job_id=job_id, open_only=open_only, before=before, limit=limit
+    )
+
+
+# -- see approval ------------------------------------------------------------------------------
+# Finds an approval request for somebody who may see it: for all others it is not there.
+
+
+async def see_approval(store: Store, caller: Caller, id_or_prefix: str, *, only_here: bool = False) -> ApprovalRequest:
+    """Those who may look at jobs or approve in its tenant, and those who are asked by name or by a group, wherever they are
+    at home. With `only_here`, nothing outside of the caller's tenant."""
+    request = await find_approval(store, id_or_prefix)
+    if request.tenant_id == caller.tenant_id:
+        if caller.may(Role.VIEWER) or (caller.may(Role.APPROVER) and not request.designated):
+            return request
+    elif only_here:
+        raise ApprovalNotFound(request.id)
+    if caller.user_id is not None and is_named(request, caller.user_id, await store.people.groups_of(caller.user_id)):
+        return request
+    raise ApprovalNotFound(request.id)
+
+
+# -- remind approval ---------------------------------------------------------------------------
+# Asks the approvers of a request anew, because somebody wants an answer now.
+
+
+async def remind_approval(store: Store, id_or_prefix: str, *, actor: str | None = None, source: str | None = None) -> None:
+    request = await find_approval(store, id_or_prefix)
+    details = {"job_id": request.job_id}
+    entry = AuditEntry("APPROVAL_REMINDED", "approval", request.id, actor, None, source, request.tenant_id, details)
+    if not await store.approvals.remind(request.id, entry):
+        raise ApprovalClosed(request.id)
+
+
+# -- approvals ---------------------------------------------------------------------------------
+# Approvals as a program uses them: `plane.approvals.approve(id, by="ada")`.
+
+
+DOOR = "program"
+"""Where a decision came from, as the audit log says it, unless it is said otherwise."""
+
+
+class ApprovalService:
+    """What waits for people. Whoever decides is named, and must be allowed to; ids may be given by their first part."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    async def list(
+        self,
+        *,
+        waiting_for: str | None = None,
+        tenant: str | None = None,
+        job: str | None = None,
+        open_only: bool = True,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[ApprovalRequest]:
+        """Newest first. `waiting_for` is somebody's name: what they may decide and have not voted on."""
+        opened = await self._plane._open_here()
+        store = opened.store
+        return await list_approvals(
+            store,
+            waiting_for=None if waiting_for is None else (await find_user(store, waiting_for)).id,
+            tenant_id=None if tenant is None else await opened.directory.tenant(tenant),
+            job_id=None if job is None else JobId(await find_job_id(store, job)),
+            open_only=open_only,
+            before=None if before is None else ApprovalId(before),
+            limit=limit,
+        )
+
+    async def get(self, id_or_prefix: str) -> ApprovalRequest:
+        return await find_approval(await self._plane.store, id_or_prefix)
+
+    async def votes(self, id_or_prefix: str) -> Sequence[Vote]:
+        store = await self._plane.store
+        return await store.approvals.votes(await find_approval_id(store, id_or_prefix))
+
+    async def asked(self, request: ApprovalRequest) -> Sequence[str]:
+        """What others are shown of those who are asked by name."""
+        people = (await self._plane.store).people
+        found = [await people.get_user(user_id) for user_id in request.approvers.users]
+        return [user.label for user in found if user is not None]
+
+    async def notifications(self, request: ApprovalRequest) -> Sequence[ShownNotification]:
+        """Who was told, on which channel, and what has failed so far."""
+        people = (await self._plane.store).people
+        return [
+            ShownNotification(
+                "" if (user := await people.get_user(one.user_account_id)) is None else user.label,
+                one.channel_type,
+                one.notification_sent_at,
+                one.message_id,
+                one.error,
+            )
+            for one in request.notifications
+        ]
+
+    async def approve(
+        self, id_or_prefix: str, *, by: str, reason: str | None = None, details: Any = None, door: str = DOOR
+    ) -> Answer:
+        """`details` replaces what was shown, where the gate allows that."""
+        return await self._decide(id_or_prefix, "approved", by, reason, details, door)
+
+    async def deny(self, id_or_prefix: str, *, by: str, reason: str | None = None, door: str = DOOR) -> Answer:
+        return await self._decide(id_or_prefix, "denied", by, reason, None, door)
+
+    async def decide_many(
+        self, ids: Sequence[str], decision: Verdict, *, by: str, reason: str | None = None, door: str = DOOR
+    ) -> dict[ApprovalId, Answer]:
+        """Each by itself: one that cannot be decided does not keep the others from it."""
+        store = await self._plane.store
+        return await decide_approvals(store, ids, (await find_user(store, by)).id, decision, reason=reason, door=door)
+
+    async def remind(self, id_or_prefix: str, *, actor: str | None = None, door: str = DOOR) -> None:
+        """Asks everybody anew who has not voted."""
+        await remind_approval(await self._plane.store, id_or_prefix, actor=actor, source=door)
+
+    async def _decide(self, id_or_prefix: str, decision: Verdict, by: str, reason: str | None, edits: Any, door: str) -> Answer:
+        store = await self._plane.store
+        user = await find_user(store, by)
+        return await decide_approval(store, id_or_prefix, user.id, decision, reason=reason, edits=edits, door=door)

@@ -1,0 +1,1 @@
+"""The audit log, its seals and their export."""

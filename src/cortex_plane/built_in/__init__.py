@@ -1,6 +1,0 @@
-"""Agents that come with the plane for those who want them: EMAIL_SEND and ENGINE_RUN."""
-
-from cortex_plane.built_in.email import email_agent
-from cortex_plane.built_in.engine import Workflows, engine_agent
-
-__all__ = ["Workflows", "email_agent", "engine_agent"]

@@ -1,0 +1,1 @@
+"""The `cortex` command: the table of commands, output, and commands without a noun."""

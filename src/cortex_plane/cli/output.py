@@ -1,0 +1,287 @@
+"""Output: tables and colours for people, JSON for programs; times; payload arguments."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
+
+from cortex_plane.durations import ago, rough, span
+from cortex_plane.errors import InvalidInput, NotFound
+from cortex_plane.jobs.states import JobStatus, RunStatus
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+
+__all__ = ["ago", "duration", "duration_or_moment", "moment", "rough", "span", "stamp"]
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+PARTS = re.compile(r"(?<!\d)(\d++(?:\.\d++)?+)([smhd])")
+
+
+def duration(text: str, field: str) -> float:
+    """Seconds: `90`, `90s`, `5m`, `1h30m`, `2d`."""
+    written = text.strip().lower().replace(" ", "")
+    try:
+        return float(written)
+    except ValueError:
+        pass
+    parts = PARTS.findall(written)
+    if not parts or "".join(number + unit for number, unit in parts) != written:
+        raise InvalidInput(f"--{field} {text!r:.40} is not a duration. Write 90, 90s, 5m, 1h30m or 2d.", field=field)
+    return sum(float(number) * UNITS[unit] for number, unit in parts)
+
+
+def moment(text: str, field: str) -> datetime:
+    """ISO 8601; without a zone it is UTC."""
+    try:
+        parsed = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidInput(
+            f"--{field} {text!r:.40} is not a time. Write 2026-01-05T09:00 for UTC, or 2026-01-05T09:00+01:00.", field=field
+        ) from None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def duration_or_moment(text: str, field: str) -> float | datetime:
+    try:
+        return duration(text, field)
+    except InvalidInput:
+        pass
+    try:
+        return moment(text, field)
+    except InvalidInput:
+        raise InvalidInput(
+            f"--{field} {text!r:.40} is neither a duration nor a time. Write 90, 5m, 2h or 2026-01-05T09:00+01:00.", field=field
+        ) from None
+
+
+def stamp(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+# -- payloads ----------------------------------------------------------------------------------
+# A job's arguments as words of a command line: key=value pairs, one JSON object, or a file of JSON.
+
+
+Result = TypeVar("Result")
+
+HOW = """Write key=value pairs (name=Ada count=3), one JSON object ('{"name": "Ada"}'), or @file.json (@- for stdin)."""
+
+
+def payload_from(words: Sequence[str]) -> dict[str, Any]:
+    match words:
+        case ["@-"]:
+            return _object(sys.stdin.read(), "What came from stdin")
+        case [word] if word.startswith("@"):
+            return _object(_read(Path(word[1:])), word[1:])
+        case [word] if word.lstrip().startswith("{"):
+            return _object(word, "The payload")
+        case _:
+            return _pairs(words)
+
+
+async def with_payload(words: Sequence[str], call: Callable[[dict[str, Any]], Awaitable[Result]]) -> Result:
+    """Calls with the payload. Where the agent takes text, a pair that could be read as JSON is text: version=1.10 is no number.
+    It is the plane, or the server, that knows what the agent takes: what it refuses as JSON, it is given as text."""
+    payload, refused = payload_from(words), dict[str, InvalidInput]()
+    texts = {key: text for word in words for key, equals, text in [word.partition("=")] if equals}
+    while True:
+        try:
+            return await call(payload)
+        except InvalidInput as error:
+            key = (error.field or "").partition(".")[2]
+            if key in refused:
+                raise refused[key] from None
+            if key not in texts or not isinstance(payload.get(key), bool | int | float | None):
+                raise
+            payload, refused[key] = {**payload, key: texts[key]}, error
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {path}. You are in {Path.cwd()}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}", field="payload") from None
+
+
+def _object(text: str, name: str) -> dict[str, Any]:
+    from cortex_plane.json import loads_exactly
+
+    try:
+        found = loads_exactly(text)
+    except ValueError as error:
+        raise InvalidInput(f"{name} is not valid JSON: {error}.\n{HOW}", field="payload") from None
+    if not isinstance(found, dict):
+        raise InvalidInput(f"{name} is not a JSON object.\n{HOW}", field="payload")
+    return found
+
+
+def _pairs(words: Sequence[str]) -> dict[str, Any]:
+    payload: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise InvalidInput(f'"{word:.60}" is not a key=value pair.\n{HOW}', field="payload")
+        if key in payload:
+            raise InvalidInput(f"\"{key}\" is given twice. For a list, write JSON: {key}='[1, 2]'", field="payload")
+        payload[key] = _value(text)
+    return payload
+
+
+def _value(text: str) -> Any:
+    """JSON where it is JSON, else text: `3` is a number, `"3"` and `three` are texts."""
+    from cortex_plane.json import loads_exactly
+
+    try:
+        return loads_exactly(text)
+    except ValueError:
+        return text
+
+
+# -- output ------------------------------------------------------------------------------------
+# How results are shown: tables and colours for people, one JSON document for programs.
+
+
+WIDTH_WITHOUT_A_TERMINAL = 200
+LINE_LIMIT = 120
+SHORT_DOCUMENT = 80
+
+LOOKS = {
+    JobStatus.PENDING: ("○", "blue"),
+    JobStatus.RUNNING: ("▶", "cyan"),
+    JobStatus.COMPLETED: ("✓", "green"),
+    JobStatus.FAILED: ("✗", "red"),
+    JobStatus.WAITING_FOR_APPROVAL: ("?", "magenta"),
+    JobStatus.RETRY: ("↻", "yellow"),
+    JobStatus.CANCELLED: ("⊘", "bright_black"),
+    RunStatus.SKIPPED: ("⊘", "bright_black"),
+    RunStatus.WAITING: ("?", "magenta"),
+    RunStatus.SLEEPING: ("z", "blue"),
+    RunStatus.INTERRUPTED: ("↻", "yellow"),
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Nothing that is printed is read as markup. Lines are not cut for a pipe, where somebody may search in them."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    if stream.isatty():
+        return Console(file=stream, markup=False, highlight=False, emoji=False)
+    width = int(os.environ.get("COLUMNS") or WIDTH_WITHOUT_A_TERMINAL)
+    return Console(file=cast(TextIO, Trimmed(stream)), width=width, markup=False, highlight=False, emoji=False)
+
+
+class Trimmed(io.TextIOBase):
+    """Lines without the spaces that fill a table's last column."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(re.sub(r"(?<! ) ++(?=\n)", "", text))
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
+def print_json(document: Any) -> None:
+    """Datetimes as ISO 8601, records as objects."""
+    import orjson
+
+    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+
+
+def status(value: JobStatus | RunStatus, label: str | None = None) -> Text:
+    """`label` is what people read instead of it."""
+    from rich.text import Text
+
+    symbol, colour = LOOKS[value]
+    return Text(f"{symbol} {label or value.value}", colour)
+
+
+def words(value: object, style: str = "") -> Text:
+    """Text from outside: characters that would steer the terminal are shown, not obeyed."""
+    from rich.text import Text
+
+    return Text("".join(char if char.isprintable() or char in "\n\t" else f"\\x{ord(char):02x}" for char in str(value)), style)
+
+
+def one_line(value: object, style: str = "", limit: int = LINE_LIMIT) -> Text:
+    lines = str(value).strip().splitlines() or [""]
+    cut = len(lines) > 1 or len(lines[0]) > limit
+    return words(lines[0][: limit - 1] + "…" if cut else lines[0], style)
+
+
+def document(value: Any) -> Text:
+    """A JSON document, short ones on one line."""
+    from json import dumps
+
+    from rich.highlighter import JSONHighlighter
+
+    compact = dumps(value, ensure_ascii=False)
+    text = words(compact if len(compact) <= SHORT_DOCUMENT else dumps(value, ensure_ascii=False, indent=2))
+    JSONHighlighter().highlight(text)
+    return text
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[RenderableType]], *, right: Iterable[int] = ()) -> Table:
+    """The last column takes what room is left, on more lines than one if it must."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for place, heading in enumerate(headings):
+        made.add_column(
+            heading, justify="right" if place in set(right) else "left", no_wrap=place < len(headings) - 1, overflow="fold"
+        )
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def one_line_each(
+    headings: Sequence[str], rows: Sequence[Sequence[Text]], *, right: Iterable[int] = (), indent: int = 0
+) -> Table:
+    """The same, but what does not fit in the last column is cut."""
+    used = sum(2 + max([len(heading), *(cells[place].cell_len for cells in rows)]) for place, heading in enumerate(headings[:-1]))
+    room = console().width - used - indent
+    for cells in rows:
+        cells[-1].truncate(max(room, 1), overflow="ellipsis")
+    return table(headings, rows, right=right)
+
+
+def facts(pairs: Iterable[tuple[str, RenderableType | None]]) -> Table:
+    """Name and value, one below the other; what is None is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        if value is not None:
+            made.add_row(Text(name, "dim"), value)
+    return made
+
+
+def indented(part: RenderableType) -> RenderableType:
+    from rich.padding import Padding
+
+    return Padding(part, (0, 0, 0, 2), expand=False)
+
+
+def heading(text: str) -> Text:
+    from rich.text import Text
+
+    return Text(text, "bold")

@@ -1,0 +1,342 @@
+"""Records results and writes checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import structlog
+
+from cortex_plane.approvals.model import ApprovalId, ApprovalRequest, Approvers, Names
+from cortex_plane.clock import Clock, Instant, Random, as_short_text
+from cortex_plane.durable import segments
+from cortex_plane.durable.cleanup import Cleaning, Guarded
+from cortex_plane.durable.journal import Journal
+from cortex_plane.durable.schema import RESERVED, SCHEMA_VERSION, Checkpoint, with_crc
+from cortex_plane.durable.scopes import Scopes
+from cortex_plane.durable.suspension import RunStopped, Suspension
+from cortex_plane.durable.values import JSON, ValueType
+from cortex_plane.errors import CheckpointTooLarge, InvalidInput, StepFailed
+from cortex_plane.groups.model import GroupId
+from cortex_plane.ids import NewId, derived_id
+from cortex_plane.jobs.fields import Submission
+from cortex_plane.jobs.model import AgentId, Claimed, Job, JobId, RunId, TenantId
+from cortex_plane.json import MAX_DEPTH, NotJson, dumps, loads
+from cortex_plane.queues.model import HoldScope
+from cortex_plane.telemetry import Telemetry
+from cortex_plane.worker.failures import BESIDES, PermanentFailure
+from cortex_plane.worker.reporter import Reporter
+from cortex_plane.worker.threads import in_a_thread
+
+if TYPE_CHECKING:
+    from cortex_plane.agents.model import AgentConfig
+
+log = structlog.get_logger()
+
+Result = TypeVar("Result")
+
+NO_PROMPT_HASH = hashlib.sha256(b"").hexdigest()
+
+Fault = Callable[[str, str], None]
+"""For tests: called with a moment and a name, it may raise to end the worker there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """From which size on a checkpoint is warned of, and from which refused."""
+
+    warn_bytes: int = 512 * 1024
+    limit_bytes: int = 1024 * 1024
+    result_bytes: int = 64 * 1024 * 1024
+    """The largest result of a step or a job."""
+    output_bytes: int = 1024 * 1024
+    """A larger result of a job is kept apart from its row."""
+
+
+DEFAULT_SIZES = Sizes()
+LAST_WORDS_BYTES = 4 * segments.SEAL_ABOVE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a worker lends to the runs in it."""
+
+    save: Callable[[Checkpoint], Awaitable[None]]
+    submit: Callable[[Claimed, Submission, JobId, str], Awaitable[None]]
+    submit_group: Callable[..., Awaitable[tuple[GroupId, list[JobId]]]]
+    child: Callable[[JobId], Awaitable[Job | None]]
+    """The last job of the child's retry chain."""
+    resume_child: Callable[[Claimed, JobId], Awaitable[JobId]]
+    adopt: Callable[[JobId, JobId], Awaitable[None]]
+    hold: Callable[[Claimed, HoldScope, float, str], Awaitable[None]]
+    approvers: Callable[[TenantId, Names | None, str], Awaitable[Approvers]]
+    approval: Callable[[ApprovalId], Awaitable[ApprovalRequest | None]]
+    set_cleanup: Callable[[JobId, RunId, float | None], Awaitable[bool]]
+    store_now: Callable[[], Awaitable[Instant]]
+    clock: Clock
+    new_id: NewId
+    random: Random
+    reporter: Reporter
+    files: Path
+    sizes: Sizes
+    fault: Fault | None = None
+    reworded: Callable[[str], None] | None = None
+    """For replays: told which approval would be asked again; the replay goes on as if it was decided alike."""
+    telemetry: Telemetry | None = None
+    lease_holds: Callable[[], bool] = lambda: True
+    """Whether no other worker can have taken over by now."""
+
+
+class Recorder:
+    def __init__(
+        self,
+        claimed: Claimed,
+        agent_id: str,
+        config: AgentConfig,
+        prompt_hash: str,
+        services: Services,
+        journal: Journal | None = None,
+        last_id: str | None = None,
+    ) -> None:
+        self.claimed, self.config, self.services = claimed, config, services
+        self.journal = journal or Journal(seed=services.new_id())
+        self.scopes = Scopes(self.journal.begin)
+        self.last_id = last_id
+        self.agent_id, self._prompt_hash = AgentId(agent_id), prompt_hash
+        self._built_cents = self.journal.durable_cents
+        self._built_order = self.journal.order
+        self._stopped: Exception | None = None
+        self.suspension: Suspension | None = None
+        self.did_not_fit = False
+        """This code was tried on this record before, in vain."""
+        self.largest_bytes = 0
+        self.unawaited: dict[Any, None] = {}
+        """Calls that the handler has asked for and not awaited yet, and cleanup scopes that it has not entered."""
+        self._is_warned = False
+        self._unwritten = 0
+        self.cleaning = Cleaning(self)
+
+    def now(self) -> int:
+        return self.services.clock.now()
+
+    def invocation_id(self, key: str) -> str:
+        """The id of a tool call, and what those of a child follow from: the same each time that this job, or one that takes its
+        place, makes the call."""
+        return derived_id(self.claimed.effect_root or self.claimed.job_id, key)
+
+    def stop(self, cause: Exception) -> NoReturn:
+        """Nothing durable happens in this run any more, whatever the handler catches."""
+        self._stopped = cause
+        raise RunStopped(cause)
+
+    def suspend(self, suspension: Suspension) -> NoReturn:
+        """Whatever the handler catches, it is left here."""
+        self.cleaning.before_new_work()
+        self.suspension = suspension
+        raise suspension
+
+    def check(self) -> None:
+        if self._stopped is not None:
+            raise RunStopped(self._stopped)
+        if self.suspension is not None:
+            raise self.suspension
+
+    def guarded(self, work: Coroutine[Any, Any, Result]) -> Guarded[Result]:
+        """A durable call: what interrupts it in the middle reaches the handler after it, not inside of it."""
+        return Guarded(self.cleaning, work)
+
+    @property
+    def stopped(self) -> RunStopped | None:
+        return None if self._stopped is None else RunStopped(self._stopped)
+
+    def reach(self, moment: str, name: str) -> None:
+        if self.services.fault is not None:
+            self.services.fault(moment, name)
+
+    async def save(self, step: str, status: str = "in_progress") -> None:
+        """Returns when everything in the journal is durable; otherwise the run ends here."""
+        self.check()
+        self.reach("before_save", step)
+        self._unwritten += 1
+        try:
+            checkpoint = self.snapshot(step, status)
+            if self.cleaning.busy:
+                await self.services.save(checkpoint)
+            else:  # The end of an inline step.
+                await Guarded(self.cleaning, self._save(checkpoint), counts=False)
+            self._unwritten -= 1
+        except PermanentFailure:
+            raise
+        except Exception as error:
+            self.stop(error)
+        self.check()
+
+    async def _save(self, checkpoint: Checkpoint) -> None:
+        await self.services.save(checkpoint)
+
+    def snapshot(self, step: str, status: str, seal_above: int | None = None) -> Checkpoint:
+        """The checkpoint to be written now. If its document is long, what is settled goes into a segment that it brings."""
+        journal, checkpoint_id = self.journal, self.services.new_id()
+        text, cents = self._document(checkpoint_id, status)
+        if len(text) > (seal_above or segments.SEAL_ABOVE_BYTES) and journal.seal():
+            text, cents = self._document(checkpoint_id, status)
+        self._check_size(len(text) if text.isascii() else len(text.encode()), step)
+        blobs, journal.new_blobs = tuple(journal.new_blobs), []
+        cost = max(0, cents - self._built_cents)
+        self._built_cents += cost
+        self._built_order = journal.order
+        previous, self.last_id = self.last_id, checkpoint_id
+        return Checkpoint(self.claimed.job_id, self.claimed.run_id, checkpoint_id, previous, text, blobs, cost)
+
+    def _document(self, checkpoint_id: str, status: str) -> tuple[str, int]:
+        """Its text, and the cents that it says were spent."""
+        journal, now = self.journal, self.now()
+        journal.begin_log(now)
+        parts = journal.parts(self._prompt_hash)
+        fields = {
+            "checkpoint_id": checkpoint_id,
+            "agent_id": self.agent_id,
+            "created_at": as_short_text(now),
+            "schema_version": SCHEMA_VERSION,
+            "step_index": journal.step_index,
+            "step_id": journal.step_id,
+            "status": status,
+        }
+        return with_crc(fields | parts), parts["memory_context"]["working_data"][RESERVED]["spent_cents"]
+
+    def last_words(self, status: str) -> Checkpoint | None:
+        """The checkpoint that goes with the outcome, in one statement as long as it brings no segment."""
+        return self.snapshot("end", status, LAST_WORDS_BYTES)
+
+    def last_words_of_a_failure(self, raised: BaseException | None, ends: bool) -> Checkpoint | None:
+        """Recorded failures that the run has ended with are taken back: the next run makes these calls again. What succeeded and
+        was to be written later, inside a step for example, is kept. None if there is nothing to say, or if it is not known what
+        of the record is written."""
+        again = [self.journal.try_again(key) for key in failed_calls(raised)]
+        is_new = self.journal.order > self._built_order
+        if self._unwritten or not (is_new or any(again) or (ends and self.last_id is not None)):
+            return None
+        return self.last_words("failed" if ends else "in_progress")
+
+    @property
+    def unwritten_cents(self) -> int:
+        """What was spent since the last checkpoint: it goes with the outcome."""
+        return max(0, self.journal.spent[2] - self._built_cents)
+
+    def _check_size(self, size: int, step: str) -> None:
+        sizes = self.services.sizes
+        if size > sizes.limit_bytes:
+            raise CheckpointTooLarge(size, sizes.limit_bytes, step)
+        self.largest_bytes = max(self.largest_bytes, size)
+        if size > sizes.warn_bytes and not self._is_warned:
+            self._is_warned = True
+            log.warning("checkpoint_is_large", job_id=self.claimed.job_id, step=step, size_bytes=size, limit=sizes.limit_bytes)
+
+
+def failed_calls(raised: BaseException | None) -> list[str]:
+    """The identities of the calls whose failure an exception is, was raised from, or holds.
+
+    What the failure of a call was raised from counts only if it failed inside that call: a handler that makes another call while
+    it handles a failure lives with that failure."""
+    found: dict[str, None] = {}
+    left: list[tuple[BaseException | None, str]] = [(raised, "")]
+    seen: set[int] = set()
+    while left:
+        error, inside = left.pop()
+        if error is None or id(error) in seen:
+            continue
+        seen.add(id(error))
+        with suppress(Exception):  # An exception may be so broken that not even its class can be asked for.
+            left += [(one, inside) for one in getattr(error, BESIDES, ())]
+            if isinstance(error, StepFailed) and error.key is not None:
+                if not error.key.startswith(inside):
+                    continue
+                found[error.key] = None
+                inside = f"{error.key}/"
+            inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+            left += [(one, inside) for one in (error.__cause__, error.__context__, *inner)]
+    return list(found)
+
+
+# -- results -----------------------------------------------------------------------------------
+# Results of steps, tools and agents: checked against the annotation, encoded once, and of a size that can be stored.
+
+
+SMALL_NODES = 2_000
+SMALL_BYTES = 64 * 1024
+"""What is larger is encoded in a thread of its own: the event loop goes on meanwhile. The pool of asyncio is the handlers', who
+may have filled it with calls that hang."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A result as it is stored, and as its receiver gets it: now and on replay the same."""
+
+    text: str
+    value: Any
+
+
+async def encoded_result(value: Any, returns: ValueType, name: str, limit_bytes: int) -> Encoded:
+    """`name` says in errors whose result it is. Raises InvalidInput for what cannot be stored or is not what `returns` says."""
+    if _is_small(value):
+        return _encoded(value, returns, name, limit_bytes)
+    encoded: Encoded = await in_a_thread(partial(_encoded_large, value, returns, name, limit_bytes))
+    return encoded
+
+
+def _encoded(value: Any, returns: ValueType, name: str, limit_bytes: int) -> Encoded:
+    try:
+        stored = returns.encode(value, name)
+    except NotJson as error:
+        hint = " Or say in the annotation what the function returns, such as `-> Invoice`: then that is what you get back."
+        raise InvalidInput(f"{error}{hint if returns is JSON else ''}", field=error.field) from None
+    text = dumps(stored)
+    if len(text) > SMALL_BYTES and (size := len(text.encode())) > limit_bytes:
+        raise too_large(name, f"{size:,}", limit_bytes)
+    return Encoded(text, returns.decode(loads(text), name))
+
+
+def _encoded_large(value: Any, returns: ValueType, name: str, limit_bytes: int) -> Encoded:
+    if _exceeds(value, limit_bytes, limit_bytes):
+        raise too_large(name, f"more than {limit_bytes:,}", limit_bytes)
+    return _encoded(value, returns, name, limit_bytes)
+
+
+def too_large(name: str, size: str, limit_bytes: int) -> InvalidInput:
+    return InvalidInput(
+        f"{name} is {size} bytes of JSON; the limit is {limit_bytes:,}. Store the data elsewhere, with ctx.artifact(...) for "
+        "example, and return a reference, or raise CORTEX_RESULT_MAX_BYTES.",
+        field=name,
+    )
+
+
+def _is_small(value: Any) -> bool:
+    return value is None or isinstance(value, int | float) or not _exceeds(value, SMALL_NODES, SMALL_BYTES)
+
+
+def _exceeds(value: Any, nodes: int, size: int) -> bool:
+    """Whether its JSON has more nodes or bytes, at least. Looks at no more of it than that takes. What is nested too deeply, in
+    a circle for example, is left to the encoder to refuse."""
+    inside: list[Iterator[Any]] = [iter((value,))]
+    while inside and len(inside) <= MAX_DEPTH:
+        for one in inside[-1]:
+            nodes -= 1
+            if isinstance(one, str | bytes):
+                size -= len(one)
+            if nodes < 0 or size < 0:
+                return True
+            if isinstance(one, Mapping):
+                inside.append(chain(one, one.values()))
+                break
+            if isinstance(one, list | tuple | set | frozenset):
+                inside.append(iter(one))
+                break
+        else:
+            inside.pop()
+    return False

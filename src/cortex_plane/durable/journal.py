@@ -1,0 +1,392 @@
+"""What is recorded of a job, what this run has added to it, and what of that is not durable yet.
+
+asked for:  recorded?  ── yes ──▶ answered from here
+               └── no ──▶ it happens, is added to the tail, and is written before the handler goes on
+
+raised:     held back ──▶ the handler goes on from there ──▶ recorded          the run ends with it ──▶ tried again
+
+The tail is what a document holds of the record. When that is long, what is settled is sealed: see `segments`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import ChainMap
+from dataclasses import dataclass, field
+from typing import Any
+
+from cortex_plane.clock import as_short_text
+from cortex_plane.durable import segments
+from cortex_plane.durable.memory import Memory
+from cortex_plane.durable.schema import RESERVED, STEP, Blob, Entry, ToolState, packed, whole
+from cortex_plane.durable.segments import NOTHING_SEALED, Sealed, around
+from cortex_plane.json import dumps, embedded, loads
+
+INLINE_BYTES = 1024
+SUMMARY_LIMIT = 100
+ENCODING = "json"
+"""How the engine's own data is written."""
+
+_INSIDE_A_STEP = re.compile(r"#\d+/")
+"""In an identity. Branches of a gather have their number in brackets before the slash, and are not repeated."""
+
+NOT_WORK = ("now", "patched")
+"""Kinds of entries that are no sign that the handler lives with what failed before."""
+
+Spent = tuple[int, int, int]
+"""Prompt tokens, completion tokens, cents: all that the job has used."""
+
+
+@dataclass(slots=True)
+class Tail:
+    """The recent entries of a record, as JSON texts."""
+
+    steps: dict[str, str] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Unrecorded:
+    """A failure that the handler may still end with."""
+
+    entry: Entry
+    result: str | None
+    after: int
+    """After how many logged steps its call began."""
+    moment: int
+
+
+@dataclass(slots=True)
+class Journal:
+    seed: str
+    state_version: int = 1
+    entries: dict[str, Entry | str] = field(default_factory=dict)
+    """Every durable call by its identity: what earlier runs left, and what this one has added, as JSON text."""
+    unasked: dict[str, Entry] = field(default_factory=dict)
+    """What earlier runs left and this one has not asked for yet."""
+    tools: ChainMap[str, ToolState] = field(default_factory=lambda: ChainMap({}, {}))
+    """Those of the tail, and those of segments."""
+    blobs: dict[str, str | None] = field(default_factory=dict)
+    """Contents of large results that an earlier run left, and of this run those that it may ask for again. None: written."""
+    facts: tuple[str, ...] = ()
+    """All facts that an earlier run left; an entry says how many of them there were after it."""
+    step_index: int = 0
+    step_id: str = "start"
+    memory: Memory = field(default_factory=Memory)
+    spent: Spent = (0, 0, 0)
+    durable_cents: int = 0
+    granted_cents: list[int] = field(default_factory=list)
+    """What people have added to the job's own budget."""
+    new_blobs: list[Blob] = field(default_factory=list)
+    """Large results and segments that the next checkpoint brings."""
+    order: int = 0
+    """How many calls were recorded: the number of the latest."""
+    tools_asked: int = 0
+    """How many tool calls this run has asked for, answered or made."""
+    sealed: Sealed = NOTHING_SEALED
+    tail: Tail = field(default_factory=Tail)
+    failures: dict[str, Unrecorded] = field(default_factory=dict)
+    """What failed or was denied and is not recorded yet."""
+    _begun: dict[str, int] = field(default_factory=dict)
+    """The calls that began while there were such failures, and when: counted in calls and failures."""
+    _moment: int = 0
+    _inside: dict[str, list[str]] = field(default_factory=dict)
+    """The identities of what was recorded inside a call."""
+    _noted_spent: Spent = (0, 0, 0)
+    _noted_version: int = 0
+    _shown: tuple[Any, str | None, dict[str, Any]] = ([], None, {})
+    _shown_version: int = 0
+
+    # -- answering -------------------------------------------------------------------------------
+
+    def take(self, key: str) -> Entry | None:
+        """What is recorded under this identity. The memory and the sums become what they were after it."""
+        if key not in self.entries:
+            return None
+        entry = self._entry(key)
+        self._settle_failures_before(key, entry)
+        self.unasked.pop(key, None)
+        self._remember(entry)
+        return entry
+
+    def _entry(self, key: str) -> Entry:
+        kept = self.entries[key]
+        return whole(loads(kept) if isinstance(kept, str) else kept)
+
+    def result_of(self, entry: Entry) -> Any:
+        return self.read(entry["blob"]) if entry.get("blob") else entry.get("result")
+
+    def read(self, digest: str) -> Any:
+        content = self.blobs[digest]
+        assert content is not None, "what this run has recorded outside of steps is not asked for again in it"
+        return loads(content)
+
+    def _remember(self, entry: Entry) -> None:
+        if (memory := entry.get("memory")) is not None:
+            data = memory["data"] if "data" in memory else self.read(memory["blob"])
+            state = (self.facts[: memory["facts"]], memory.get("summary"), tuple((key, dumps(data[key])) for key in sorted(data)))
+            self.memory.restore(state)
+            self._noted_version = self.memory.version
+        if (spent := entry.get("spent")) is not None:
+            self.spent = self._noted_spent = (spent[0], spent[1], spent[2])
+
+    # -- recording -------------------------------------------------------------------------------
+
+    def put(
+        self, key: str, entry: Entry, result: str | None = None, after: int | None = None, *, is_denial: bool = False
+    ) -> None:
+        """Adds or replaces an entry; `result` is JSON text, kept apart when it is large. Not durable yet.
+
+        An entry says in which order it was recorded, and after how many logged steps it began: a fork cuts there.
+        A failure or denial is held back until the handler has gone on from it, and a later call is recorded: if the run ends
+        before that, the next one makes the call again."""
+        began = self.step_index if after is None else after
+        if "error" in entry or is_denial:
+            self._moment += 1
+            self.failures[key] = Unrecorded(entry, result, began, self._moment)
+        else:
+            self._settle_failures_before(key, entry)
+            self._put(key, entry, result, began)
+
+    def _put(self, key: str, entry: Entry, result: str | None, after: int) -> None:
+        self.order += 1
+        if key in self.entries:  # What was noted when a tool call began still holds when it has ended.
+            entry |= {name: noted for name, noted in self._entry(key).items() if name in ("memory", "spent")}
+        entry["order"] = self.order
+        entry["after"] = after
+        if result is not None:
+            entry |= self.stored(key, result)
+        if self.memory.version != self._noted_version:
+            entry["memory"] = self._memory_now(key)
+        if self.spent != self._noted_spent:
+            entry["spent"] = list(self.spent)
+            self._noted_spent = self.spent
+        self._keep(key, dumps(packed(entry, result)))
+
+    def stored(self, key: str, text: str, name: str = "result") -> dict[str, Any]:
+        """The text itself, or where it is kept apart."""
+        if len(text) <= INLINE_BYTES:
+            return {name: embedded(text)}
+        return {"blob": self.keep_apart(key, text)}
+
+    def keep_apart(self, key: str, text: str) -> str:
+        """Written with the next checkpoint. This run may ask again for what was recorded inside a step, when that is repeated.
+        The rest is forgotten here, or a long run would hold every large result of its own."""
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        if digest not in self.blobs:
+            self.new_blobs.append(Blob(digest, text))
+        if _INSIDE_A_STEP.search(key):
+            self.blobs[digest] = text
+        else:
+            self.blobs.setdefault(digest, None)
+        return digest
+
+    def _memory_now(self, key: str) -> dict[str, Any]:
+        facts, summary, data = self.memory.state()
+        self._noted_version = self.memory.version
+        noted = {"facts": len(facts), "summary": summary}
+        return noted | self.stored(key, dumps({name: embedded(text) for name, text in data}), "data")
+
+    def use(self, prompt_tokens: int, completion_tokens: int, cents: int) -> None:
+        prompt, completion, spent = self.spent
+        self.spent = (prompt + prompt_tokens, completion + completion_tokens, spent + cents)
+
+    def log_step(self, step_id: str, started_at: int, finished_at: int, result: str | None, tool_calls: int) -> None:
+        self.begin_log(started_at)
+        self.step_index += 1
+        self.step_id = step_id
+        self.tail.log.append(dumps(_logged(self.step_index, step_id, started_at, finished_at, _summary(result), tool_calls)))
+
+    def begin_log(self, at: int) -> None:
+        """The implicit first step, so that the blob always has one."""
+        if not self.tail.log and not self.sealed.logged:
+            self.tail.log.append(dumps(_logged(0, "start", at, at, "started", 0)))
+
+    def forget_inside(self, key: str) -> None:
+        """A finished step answers for all that was recorded inside of it."""
+        self.forget_failures(f"{key}/")
+        for other in self._inside.pop(key, ()):
+            if other in self.entries:
+                entry = self._entry(other)
+                self._drop(other)
+                self.forget_tool(entry.get("invocation"))
+
+    def forget_tool(self, invocation_id: str | None) -> None:
+        if invocation_id is not None:
+            for known in self.tools.maps:
+                known.pop(invocation_id, None)
+
+    def _keep(self, key: str, text: str) -> None:
+        if key not in self.entries:
+            self._note_place(key)
+        self.entries[key] = self.tail.steps[key] = text
+
+    def note_places(self) -> None:
+        """Of what an earlier run left."""
+        for key in self.entries:
+            self._note_place(key)
+
+    def _note_place(self, key: str) -> None:
+        if key.count("#") > 1:
+            for outer in around(key):
+                self._inside.setdefault(outer, []).append(key)
+
+    def _drop(self, key: str) -> None:
+        self.entries.pop(key, None)
+        self.tail.steps.pop(key, None)
+        self.unasked.pop(key, None)
+
+    # -- failures --------------------------------------------------------------------------------
+
+    def begin(self, key: str) -> None:
+        """A durable call, or a gather, begins: the handler has gone on from what failed before it."""
+        if self.failures:
+            self._moment += 1
+            self._begun[key] = self._moment
+
+    def _settle_failures_before(self, key: str, entry: Entry) -> None:
+        """This call is recorded, so the failures that the handler went on from to make it, or a call around it, are too: what it
+        did then may depend on them."""
+        if not self.failures or entry.get("kind") in NOT_WORK:
+            return
+        for call in (*around(key), key):
+            if (begun := self._begun.get(call)) is not None:
+                path = _scope_of(call)
+                for failed in [one for one, it in self.failures.items() if it.moment < begun and _scope_of(one).startswith(path)]:
+                    it = self.failures.pop(failed)
+                    self._put(failed, it.entry, it.result, it.after)
+        if not self.failures:
+            self._begun.clear()
+
+    def forget_failures(self, path: str) -> None:
+        """What failed inside a step that is tried again, or failed with it. What the step lived with is recorded, and stays."""
+        for key in [key for key in self.failures if key.startswith(path)]:
+            del self.failures[key]
+
+    def try_again(self, key: str) -> bool:
+        """Takes a recorded failure back: the next run makes the call again. Returns whether there was one."""
+        if key not in self.entries or "error" not in (entry := self._entry(key)):
+            return False
+        del entry["error"]
+        if entry["kind"] in ("tool", "call"):  # Its id, its child: the call is the same when it is made again.
+            self._keep(key, dumps(entry))
+        elif key in self.tail.steps:
+            self._drop(key)
+            return True
+        else:
+            self._keep(key, dumps({"order": entry["order"], "again": True}))
+            del self.entries[key]
+        self.unasked.pop(key, None)
+        return True
+
+    # -- the parts of a checkpoint ----------------------------------------------------------------
+
+    def parts(self, system_prompt_hash: str) -> dict[str, Any]:
+        """What a document holds: the memory, and the tail. Functions in threads count tokens and remember things meanwhile:
+        each is read once."""
+        spent, (facts, summary, data) = self.spent, self._shown_memory()
+        engine = {
+            "encoding": ENCODING,
+            "state_version": self.state_version,
+            "seed": self.seed,
+            "spent_cents": spent[2],
+            "steps": {key: embedded(text) for key, text in self.tail.steps.items()},
+        }
+        if self.granted_cents:
+            engine["granted_cents"] = self.granted_cents
+        if self.sealed.last:
+            engine["sealed"] = self.sealed.as_json()
+        return {
+            "active_tools": [tool.as_json() for tool in self.tools.maps[0].values()],
+            "execution_log": [embedded(text) for text in self.tail.log],
+            "memory_context": {
+                "system_prompt_hash": system_prompt_hash,
+                "conversation_summary": summary,
+                "accumulated_facts": facts,
+                "working_data": {**data, RESERVED: engine},
+                "token_usage": {"prompt_tokens": spent[0], "completion_tokens": spent[1]},
+            },
+        }
+
+    def _shown_memory(self) -> tuple[Any, str | None, dict[str, Any]]:
+        if self._shown_version != (version := self.memory.version):
+            facts, summary, data = self.memory.state()
+            self._shown = (embedded(dumps(list(facts))), summary, {key: embedded(text) for key, text in data})
+            self._shown_version = version
+        return self._shown
+
+    def seal(self) -> bool:
+        """Moves what is settled from the tail to segments, if it is worth it. What is not can still change, and stays."""
+        tail, tools = self.tail, self.tools.maps[0]
+        settled: dict[str, str | None] = {}
+        for key, text in tail.steps.items():
+            is_settled, invocation = self._settled(loads(text))
+            if is_settled:
+                settled[key] = invocation
+        if sum(len(tail.steps[key]) for key in settled) + sum(map(len, tail.log)) < segments.SMALLEST_BYTES:
+            return False
+        piece, size = _Piece(log=tail.log), sum(map(len, tail.log))
+        for key, invocation in settled.items():
+            if size > segments.LARGEST_BYTES:
+                self._seal(piece)
+                piece, size = _Piece(), 0
+            piece.steps[key] = tail.steps.pop(key)
+            size += len(piece.steps[key])
+            if invocation is not None and invocation in tools:
+                tool = self.tools.maps[1][invocation] = tools.pop(invocation)
+                piece.tools.append(dumps(tool.as_json()))
+        self._seal(piece)
+        tail.log = []
+        return True
+
+    def _seal(self, piece: _Piece) -> None:
+        self.sealed, segment = self.sealed.sealing(piece.log, piece.tools, piece.steps)
+        self.new_blobs.append(segment)
+
+    def _settled(self, entry: Entry) -> tuple[bool, str | None]:
+        """Whether a written entry will not change any more, and the tool call that it is about."""
+        if "error" in entry or "again" in entry:
+            return True, entry.get("invocation")
+        match entry.get("kind", STEP):
+            case "tool":
+                tool = self.tools.get(entry["invocation"])
+                return tool is not None and tool.status == "completed", entry["invocation"]
+            case "call" | "approval":
+                return "result" in entry or "blob" in entry, None
+            case _:
+                return True, None
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What goes into one segment."""
+
+    log: list[str] = field(default_factory=list)
+    tools: list[str] = field(default_factory=list)
+    steps: dict[str, str] = field(default_factory=dict)
+
+
+def _scope_of(key: str) -> str:
+    """The path of the scope that a call stands in. Its own name has no `#`, and may have a slash."""
+    outer = around(key)
+    if not outer:
+        return ""
+    return key[: key.index("/", len(outer[-1])) + 1]
+
+
+def _logged(index: int, step_id: str, started_at: int, finished_at: int, summary: str, tool_calls: int) -> dict[str, Any]:
+    return {
+        "step_index": index,
+        "step_id": step_id,
+        "started_at": as_short_text(started_at),
+        "finished_at": as_short_text(finished_at),
+        "result_summary": summary,
+        "tool_calls": tool_calls,
+    }
+
+
+def _summary(result: str | None) -> str:
+    if result is None:
+        return "failed"
+    return result if len(result) <= SUMMARY_LIMIT else f"{result[:SUMMARY_LIMIT]}…"

@@ -1,0 +1,1 @@
+"""Grants, the execution service, and billing."""

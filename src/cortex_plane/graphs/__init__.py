@@ -1,0 +1,1 @@
+"""Graphs: their checkpoints, and how they run as agents."""

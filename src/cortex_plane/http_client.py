@@ -1,0 +1,308 @@
+"""HTTP client for calls to other services. Refuses private addresses unless the caller allows them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cortex_plane.errors import Denied, InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+
+Network = IPv4Network | IPv6Network
+
+# Addresses of the old network inside those of the new one, as translators write them (RFC 6052, RFC 8215, RFC 2765, RFC 4291).
+_TRANSLATED = tuple(map(IPv6Network, ("64:ff9b::/96", "::ffff:0:0:0/96", "::/96")))
+# For networks of one organisation: Python takes the second for public.
+_LOCAL = tuple(map(IPv6Network, ("64:ff9b:1::/48", "fec0::/10")))
+
+
+def is_public(address: str) -> bool:
+    """False for private, loopback, link-local, multicast and reserved addresses, however they are wrapped."""
+    return all(_is_public(one) for one in _layers(ip_address(address)))
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    return address.is_global and not address.is_multicast and not any(address in network for network in _LOCAL)
+
+
+def is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def networks(text: str, name: str) -> tuple[Network, ...]:
+    """`10.0.0.0/8, 192.0.2.7`; raises InvalidInput."""
+    try:
+        return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
+    except ValueError as error:
+        raise InvalidInput(f"{name} must be addresses or networks such as 10.0.0.0/8, with commas between: {error}.") from None
+
+
+def is_in(address: str, among: Iterable[Network]) -> bool:
+    try:
+        one = _plain(ip_address(address))
+    except ValueError:
+        return False
+    return any(one in network for network in among)
+
+
+def client_address(peer: str, forwarded: str, proxies: Sequence[Network]) -> str:
+    """Who is behind trusted proxies, by X-Forwarded-For: each has added, at the end, whom it was called by. What stands
+    further left than the first address that is no trusted proxy was written by whoever sent the request, and means nothing."""
+    address = peer
+    for hop in reversed(forwarded.split(",") if forwarded else ()):
+        if not is_in(address, proxies) or not is_address(hop.strip()):
+            break
+        address = hop.strip()
+    return address
+
+
+def network_of(address: str) -> str:
+    """For counting: of IPv6 addresses one customer has at least 2^64."""
+    try:
+        one = _plain(ip_address(address))
+    except ValueError:
+        return address
+    return str(one) if isinstance(one, IPv4Address) else str(IPv6Network((int(one) >> 64 << 64, 64)))
+
+
+def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+
+
+def _layers(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Address]:
+    """The address that packets reach in the end, and every one on the way."""
+    if isinstance(address, IPv4Address):
+        return [address]
+    if address.ipv4_mapped is not None:
+        return [address.ipv4_mapped]  # Only a way of writing it: the outer form is never on the wire.
+    if any(address in network for network in _TRANSLATED):
+        return [IPv4Address(int(address) & 0xFFFF_FFFF)]
+    wrapped = [address.sixtofour, *(address.teredo or ())]
+    return [address, *(one for one in wrapped if one is not None)]
+
+
+# -- http --------------------------------------------------------------------------------------
+# One HTTP request to somebody whom we do not know: in time, not redirected, and not to ourselves unless that is allowed.
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`body` is cut where the caller's limit is; names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class NoAnswer(Unavailable):
+    """Nobody was reached, or nobody answered in time."""
+
+
+class PrivateAddress(Denied):
+    """The name leads to an address that is not on the public Internet."""
+
+    def __init__(self, host: str, address: str) -> None:
+        super().__init__(f"{host} leads to {address}, which is not a public address.")
+        self.host, self.address = host, address
+
+
+class Http(Protocol):
+    async def get(
+        self, url: str, *, headers: Mapping[str, str], timeout_seconds: float, answer_limit_bytes: int, allow_private: bool
+    ) -> Answer:
+        """As `post`, without a body."""
+
+    async def post(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeout_seconds: float,
+        answer_limit_bytes: int,
+        allow_private: bool,
+    ) -> Answer:
+        """The timeout is for everything together. Redirects are answers. The address that was checked is the one that is used.
+        Raises NoAnswer or PrivateAddress."""
+
+    async def patch(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeout_seconds: float,
+        answer_limit_bytes: int,
+        allow_private: bool,
+    ) -> Answer:
+        """As `post`."""
+
+
+# -- http client -------------------------------------------------------------------------------
+# HTTP by httpx, to addresses that are looked up once, checked, and then used: a second look-up could say something else.
+
+
+STANDARD_PORTS = {"https": 443, "http": 80}
+
+
+class HttpxClient:
+    """Importing httpx takes a while, so that is left to the first request."""
+
+    async def post(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeout_seconds: float,
+        answer_limit_bytes: int,
+        allow_private: bool,
+    ) -> Answer:
+        return await _send("POST", url, headers, body, timeout_seconds, answer_limit_bytes, allow_private)
+
+    async def get(
+        self, url: str, *, headers: Mapping[str, str], timeout_seconds: float, answer_limit_bytes: int, allow_private: bool
+    ) -> Answer:
+        return await _send("GET", url, headers, b"", timeout_seconds, answer_limit_bytes, allow_private)
+
+    async def put(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeout_seconds: float,
+        answer_limit_bytes: int,
+        allow_private: bool,
+    ) -> Answer:
+        return await _send("PUT", url, headers, body, timeout_seconds, answer_limit_bytes, allow_private)
+
+    async def patch(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeout_seconds: float,
+        answer_limit_bytes: int,
+        allow_private: bool,
+    ) -> Answer:
+        return await _send("PATCH", url, headers, body, timeout_seconds, answer_limit_bytes, allow_private)
+
+
+async def _send(
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    timeout_seconds: float,
+    answer_limit_bytes: int,
+    allow_private: bool,
+) -> Answer:
+    from httpx import URL
+
+    wanted = URL(url)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            addresses = await _look_up(wanted, allow_private)
+            request = _Request(method, wanted, dict(headers), body, answer_limit_bytes)
+            return await _first_answer(request, addresses, timeout_seconds)
+    except TimeoutError:
+        raise NoAnswer(f"{wanted.host} did not answer within {timeout_seconds:g} s.") from None
+
+
+class _Request:
+    def __init__(self, method: str, url: httpx.URL, headers: dict[str, str], body: bytes, answer_limit_bytes: int) -> None:
+        self.method, self.url, self.body, self.answer_limit_bytes = method, url, body, answer_limit_bytes
+        self.headers = {**headers, "host": url.netloc.decode("ascii"), "accept-encoding": "identity"}
+
+    def at(self, address: str, timeout: dict[str, Any]) -> dict[str, Any]:
+        """The request, sent to the address; the name stays in the Host header and in what the certificate must say."""
+        return {
+            "method": self.method,
+            "url": self.url.copy_with(host=address),
+            "headers": self.headers,
+            "content": self.body,
+            "extensions": {"sni_hostname": self.url.raw_host.decode("ascii"), "timeout": timeout},
+        }
+
+
+async def _look_up(url: httpx.URL, allow_private: bool) -> list[str]:
+    host, port = url.raw_host.decode("ascii").strip("[]"), url.port or STANDARD_PORTS[url.scheme]
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise NoAnswer(f"{url.host} could not be looked up: {error}.") from None
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    for address in addresses:
+        if not allow_private and not is_public(address):
+            raise PrivateAddress(url.host, address)
+    return addresses
+
+
+async def _first_answer(request: _Request, addresses: list[str], timeout_seconds: float) -> Answer:
+    """A host may have addresses that cannot be reached from here; then the next one may do."""
+    import httpx
+
+    problem = "it has no address"
+    for address in addresses:
+        try:
+            return await _ask(request, address, connect_seconds=timeout_seconds / len(addresses))
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            problem = _words(error) or "it did not take the connection in time"
+        except httpx.HTTPError as error:
+            raise NoAnswer(f"{request.url.host} gave no answer: {_words(error) or type(error).__name__}.") from error
+    raise NoAnswer(f"{request.url.host} cannot be reached: {problem}.")
+
+
+def _words(error: Exception) -> str:
+    return str(error).rstrip(".")
+
+
+async def _ask(request: _Request, address: str, connect_seconds: float) -> Answer:
+    """No connection is kept: one that was made for another name at the same address must not be used for this one.
+
+    By the transport, not by a client, which would log every URL; some are secrets, or hold one.
+    """
+    import httpx
+
+    limits = httpx.Limits(max_keepalive_connections=0)
+    async with httpx.AsyncHTTPTransport(verify=_trust(), trust_env=False, limits=limits) as transport:
+        timeout = httpx.Timeout(None, connect=connect_seconds).as_dict()
+        response = await transport.handle_async_request(httpx.Request(**request.at(address, timeout)))
+        try:
+            body = await _beginning(response, request.answer_limit_bytes)
+            return Answer(response.status_code, dict(response.headers), body)
+        finally:
+            await response.aclose()
+
+
+async def _beginning(response: httpx.Response, limit_bytes: int) -> bytes:
+    """As it comes over the wire: unpacking could make much of little."""
+    read = bytearray()
+    async for chunk in response.aiter_raw():
+        read += chunk
+        if len(read) >= limit_bytes:
+            break
+    return bytes(read[:limit_bytes])
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=False)

@@ -1,0 +1,6 @@
+"""Agents that come with the plane for those who want them: EMAIL_SEND and ENGINE_RUN."""
+
+from cortex_plane.integrations.email.agent import email_agent
+from cortex_plane.integrations.engine import Workflows, engine_agent
+
+__all__ = ["Workflows", "email_agent", "engine_agent"]

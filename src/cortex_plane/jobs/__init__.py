@@ -1,0 +1,1 @@
+"""Jobs: the state machine, submission, claims, runs, search, events."""

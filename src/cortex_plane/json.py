@@ -1,0 +1,216 @@
+"""JSON text: encoding, decoding, size limits, and canonical form.
+
+The form in which JSON is stored: one that a round trip through jsonb cannot change.
+
+Keys are sorted at every depth, integral floats below 2^64 become integers, -0.0 becomes 0. What jsonb or orjson would
+refuse or silently change, such as integers beyond 64 bits, is refused here, with its path.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from pathlib import PurePath
+from typing import Any
+
+import orjson
+
+from cortex_plane.errors import InvalidInput
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+MAX_DEPTH = 200
+LEVELS_AROUND = 20
+KEY_LIMIT = 80
+PATH_LIMIT = 1_000
+"""How much of a key, and of a path, a message shows."""
+LOWEST_INTEGER, HIGHEST_INTEGER = -(2**63), 2**64 - 1
+"""What readers and writers of JSON keep exactly: signed and unsigned integers of 64 bits."""
+
+
+class NotJson(InvalidInput):
+    """A value of a type that JSON does not have."""
+
+
+def normal(value: Any, name: str = "value") -> Json:
+    """The same value in normal form. Raises InvalidInput naming the path of what cannot be stored."""
+    return _normal(value, (None, name), 0)
+
+
+def normal_around(document: Any, name: str) -> Json:
+    """The same for a document that holds such values some levels below its own."""
+    return _normal(document, (None, name), -LEVELS_AROUND)
+
+
+Path = tuple[Any, Any]
+"""The path of what is around, None at the top, and the key or index. Its text is made for errors only: a long key above many
+items would be written once for each of them."""
+
+
+def _shown(path: Path) -> str:
+    parts: list[str] = []
+    around: Path | None = path
+    while around is not None:
+        around, key = around
+        parts.append(f"[{key}]" if isinstance(key, int) else str(key) if around is None else f".{str(key)[:KEY_LIMIT]}")
+    return "".join(reversed(parts))[:PATH_LIMIT]
+
+
+def _refused(problem: str, path: Path) -> InvalidInput:
+    """`{}` in the problem is where."""
+    shown = _shown(path)
+    return InvalidInput(problem.replace("{}", shown, 1), field=shown)
+
+
+def _normal(value: Any, path: Path, depth: int) -> Json:
+    kind = type(value)
+    if value is None or kind is bool:
+        return value  # type: ignore[no-any-return]
+    if kind is str:
+        return _text(value, path)
+    if kind is int:
+        return _integer(value, path)
+    if kind is float:
+        return _number(value, path)
+    if depth >= MAX_DEPTH:
+        raise _refused(f"{{}} is nested more than {MAX_DEPTH} levels deep. Flatten it.", path)
+    if isinstance(value, Mapping):
+        return {_key(key, path): _normal(item, (path, key), depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_normal(item, (path, index), depth + 1) for index, item in enumerate(value)]
+    return _converted(value, path, depth)
+
+
+def _converted(value: Any, path: Path, depth: int) -> Json:
+    """Subclasses of the plain types are stored as their plain value; everything else is refused."""
+    if isinstance(value, Enum):
+        return _normal(value.value, path, depth + 1)
+    for plain in (str, int, float):
+        if isinstance(value, plain):
+            return _normal(plain(value), path, depth + 1)
+    shown = _shown(path)
+    raise NotJson(
+        f"{shown} is of type {type(value).__name__}, which is not JSON. "
+        "Use None, bool, int, float, str, list and dict, or convert it first.",
+        field=shown,
+    )
+
+
+def _number(value: float, path: Path) -> int | float:
+    if not isfinite(value):
+        raise _refused(f"{{}} is {value}, which JSON cannot hold. Use null or a finite number.", path)
+    if value.is_integer() and LOWEST_INTEGER <= value <= HIGHEST_INTEGER:
+        return int(value)
+    return value
+
+
+def _integer(value: int, path: Path) -> int:
+    if LOWEST_INTEGER <= value <= HIGHEST_INTEGER:
+        return value
+    raise _refused("{} is an integer beyond 64 bits (-2^63 to 2^64 - 1), which readers of JSON round. Store it as text.", path)
+
+
+def _text(value: str, path: Path) -> str:
+    if "\x00" in value:
+        raise _refused("{} contains a NUL character, which databases refuse. Remove it.", path)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise _refused("{} contains half of a surrogate pair, which is not valid text.", path) from None
+    return value
+
+
+def _key(key: Any, path: Path) -> str:
+    if not isinstance(key, str):
+        raise _refused(f"{{}} has the key {key!r:.80}; keys must be text.", path)
+    return _text(str(key), (path, repr(key[:KEY_LIMIT])))
+
+
+# -- json text ---------------------------------------------------------------------------------
+# JSON as text: the one encoder and decoder of the plane.
+
+
+def encode(value: Any, name: str = "value") -> str:
+    """The normal form of a value from outside, as text. Raises InvalidInput naming the path of what cannot be stored."""
+    return dumps(normal(value, name))
+
+
+def dumps(value: Any) -> str:
+    """Text of a value that is in normal form already."""
+    return dumped(value).decode()
+
+
+def dumped(value: Any) -> bytes:
+    """The same in UTF-8."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError as error:
+        raise InvalidInput(f"This cannot be written as JSON: {error}.") from error
+
+
+def refuse_larger(value: Any, limit_bytes: int, name: str, advice: str = "") -> None:
+    """Before a value from outside is walked, item by item: a large one would keep everybody waiting."""
+    try:
+        size = len(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError:
+        size = _least_size(value)
+    if size > limit_bytes:
+        raise InvalidInput(f"{name} is {size:,} bytes of JSON; the limit is {limit_bytes:,}.{advice}", field=name)
+
+
+def _least_size(value: Any) -> int:
+    """Of what orjson does not write: integers beyond 64 bits, half characters, objects. Those are refused by name, later."""
+    try:
+        return len(json.dumps(value, default=lambda _: None, skipkeys=True, ensure_ascii=False, separators=(",", ":")))
+    except (TypeError, ValueError, RecursionError):
+        return 0
+
+
+def loads(text: str | bytes) -> Any:
+    return orjson.loads(text)
+
+
+def loads_exactly(text: str) -> Any:
+    """The same for text that people write: integers beyond 64 bits stay what they are, so that they can be refused by name."""
+    found = orjson.loads(text)
+    return json.loads(text) if _LONG_NUMBER.search(text) else found
+
+
+_LONG_NUMBER = re.compile(r"\d{19}")
+
+
+def embedded(text: str) -> Any:
+    """JSON text to be placed inside a larger document without decoding it first."""
+    return orjson.Fragment(text)
+
+
+def fingerprint(value: Any) -> bytes:
+    """Bytes that are the same for the same data. What is not data, such as a connection, counts by its type only."""
+    try:
+        return orjson.dumps(value, default=_fingerprinted, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # Integers beyond 64 bits, text that is no text, circles.
+        return repr(value).encode("utf-8", "backslashreplace")
+
+
+def _fingerprinted(value: Any) -> Any:
+    """What orjson does not know of what steps can be given."""
+    match value:
+        case Decimal() | PurePath():
+            return str(value)
+        case bytes() | bytearray():
+            return value.hex()
+        case timedelta():
+            return [value.days, value.seconds, value.microseconds]
+        case tuple():
+            return list(value)
+        case set() | frozenset():
+            return sorted(fingerprint(item).hex() for item in value)
+    if callable(dump := getattr(value, "model_dump", None)) and not isinstance(value, type):
+        return dump()
+    return f"<{type(value).__module__}.{type(value).__qualname__}>"

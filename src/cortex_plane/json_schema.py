@@ -1,0 +1,176 @@
+"""Checks documents against a JSON Schema. The regular expressions in it are matched in linear time, and nothing is fetched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import structlog
+
+from cortex_plane.errors import InvalidInput
+from cortex_plane.json import KEY_LIMIT, PATH_LIMIT, dumped
+
+log = structlog.get_logger()
+
+MESSAGE_LIMIT = 300
+DESCRIBED_ITEMS = 5_000
+UUID = re.compile(r"(urn:uuid:)?\{?[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?")
+
+
+Accepted = tuple[tuple[type, ...], list[str]]
+"""Types in Python, and what they are called."""
+PLAIN: dict[str, tuple[tuple[type, ...], str]] = {
+    "null": ((type(None),), "null"),
+    "boolean": ((bool,), "true or false"),
+    "integer": ((int,), "a whole number"),
+    "number": ((int, float), "a number"),
+    "string": ((str,), "text"),
+    "array": ((list,), "a list"),
+    "object": ((dict,), "an object"),
+}
+
+
+class JsonSchema:
+    """The schema of an object in normal form, ready to be used again and again."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._schema = schema
+        self._plain = _plain_types(schema)
+
+    def check(self, document: Mapping[str, Any], name: str) -> None:
+        """Raises InvalidInput with the path of the first value that does not fit."""
+        if self._plain is None:
+            self._check_whole(document, name)
+            return
+        for key, (kinds, said) in self._plain.items():
+            if key in document and type(document[key]) not in kinds:
+                words = " or ".join(said)
+                raise InvalidInput(f"{name}.{key} must be {words}, not {document[key]!r:.60}.", field=f"{name}.{key}")
+
+    @cached_property
+    def _validator(self) -> Any:
+        """One that cannot be made, for a pattern that is not linear for example, refuses nothing: what does not fit is then
+        found by the program that has the types."""
+        try:
+            return _validator_of(self._schema)
+        except Exception as error:
+            log.warning("schema_not_usable", error=f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT])
+            return None
+
+    def _check_whole(self, document: Mapping[str, Any], name: str) -> None:
+        """Of a large document only the argument is named: to describe each wrong item of a long list takes seconds."""
+        from jsonschema_rs import ValidationError
+
+        if self._validator is None or self._validator.is_valid(document):
+            return
+        if dumped(document).count(b",") > DESCRIBED_ITEMS:
+            raise self._wrong_argument(document, name)
+        try:
+            self._validator.validate(document)
+        except ValidationError as error:
+            parts = (f"[{part}]" if isinstance(part, int) else f".{part[:KEY_LIMIT]}" for part in error.instance_path)
+            path = (name + "".join(parts))[:PATH_LIMIT]
+            raise InvalidInput(f"{path}: {_message(error)[:MESSAGE_LIMIT]}.", field=path) from None
+
+    def _wrong_argument(self, document: Mapping[str, Any], name: str) -> InvalidInput:
+        rest = {word: said for word, said in self._schema.items() if word not in ("properties", "required")}
+        for key, said in self._schema.get("properties", {}).items():
+            one = JsonSchema({**rest, "properties": {key: said}})._validator
+            if key in document and one is not None and not one.is_valid({key: document[key]}):
+                return InvalidInput(f"{name}.{key} does not fit the type of this argument.", field=f"{name}.{key}")
+        return InvalidInput(f"{name} does not fit the types of the agent's arguments.", field=name)
+
+
+def check_schema(schema: dict[str, Any], field: str = "editable") -> None:
+    """Raises InvalidInput for what is no JSON Schema, names one elsewhere, or has a pattern that is not linear."""
+    try:
+        _validator_of(schema)
+    except Exception as error:
+        problem = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
+        raise InvalidInput(f"{field} is no JSON Schema that can be checked: {problem[:MESSAGE_LIMIT]}", field=field) from None
+
+
+def check_document(schema: dict[str, Any], document: Any, name: str) -> None:
+    """Raises InvalidInput with the path of the first value that does not fit."""
+    _check_by(_validator_of(schema), document, name)
+
+
+def _validator_of(schema: dict[str, Any]) -> Any:
+    from jsonschema_rs import RegexOptions, validator_for
+
+    formats = _formats() if b'"format"' in dumped(schema) else {}
+    return validator_for(schema, formats=formats, validate_formats=True, offline=True, pattern_options=RegexOptions())
+
+
+def _check_by(validator: Any, document: Any, name: str) -> None:
+    from jsonschema_rs import ValidationError
+
+    if validator.is_valid(document):
+        return
+    if dumped(document).count(b",") > DESCRIBED_ITEMS:
+        raise InvalidInput(f"{name} does not fit the schema.", field=name)
+    try:
+        validator.validate(document)
+    except ValidationError as error:
+        found = (*error.instance_path, *_named(error))
+        parts = (f"[{part}]" if isinstance(part, int) else f".{part[:KEY_LIMIT]}" for part in found)
+        path = (name + "".join(parts))[:PATH_LIMIT]
+        raise InvalidInput(f"{path}: {_message(error)[:MESSAGE_LIMIT]}.", field=path) from None
+
+
+def _named(error: Any) -> list[str]:
+    """The key that is missing, or that there may not be."""
+    missing, unexpected = getattr(error.kind, "property", None), getattr(error.kind, "unexpected", None)
+    return [missing] if isinstance(missing, str) else list(unexpected or ())[:1]
+
+
+def _plain_types(schema: dict[str, Any]) -> dict[str, Accepted] | None:
+    """The types of its properties, if they say no more than that: then no library needs to be loaded. Otherwise None."""
+    if isinstance(schema.get("additionalProperties"), dict):
+        return None
+    plain: dict[str, Accepted] = {}
+    for name, said in schema.get("properties", {}).items():
+        kinds = said.get("type", [])
+        names = [kinds] if isinstance(kinds, str) else kinds
+        if said.keys() - {"type", "default"} or any(kind not in PLAIN for kind in names):
+            return None
+        if names:
+            plain[name] = tuple(kind for each in names for kind in PLAIN[each][0]), [PLAIN[each][1] for each in names]
+    return plain
+
+
+def _message(error: Any) -> str:
+    """Of alternatives, what each of them says."""
+    alternatives = getattr(error.kind, "context", None)
+    if not alternatives:
+        return str(error.message)
+    return ", and ".join(dict.fromkeys(_message(each) for reasons in alternatives for each in reasons))
+
+
+def _formats() -> dict[str, Any]:
+    """As pydantic reads them, because it is what reads them in the end: a datetime without a time zone is one."""
+    from datetime import date, datetime, time, timedelta
+
+    from pydantic import TypeAdapter, ValidationError
+
+    def reads(kind: Any) -> Any:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+
+        def check(text: str) -> bool:
+            try:
+                adapter.validate_strings(text, strict=True)
+            except ValidationError:
+                return False
+            return True
+
+        return check
+
+    kinds = {"date-time": datetime, "date": date, "time": time, "duration": timedelta}
+    return {
+        **{name: reads(kind) for name, kind in kinds.items()},
+        "uuid": lambda text: UUID.fullmatch(text) is not None,
+        "uri": lambda _: True,
+        "email": lambda _: True,
+    }

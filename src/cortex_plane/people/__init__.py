@@ -1,0 +1,1 @@
+"""People: users, roles, user groups, tenants, sessions, keys, sign-in."""

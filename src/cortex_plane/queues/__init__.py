@@ -1,0 +1,1 @@
+"""Queues: order, pauses, limits, fair share, reservations, and why a job waits."""

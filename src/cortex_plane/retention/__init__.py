@@ -1,0 +1,1 @@
+"""Retention: how long jobs and records are kept."""

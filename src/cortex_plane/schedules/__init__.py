@@ -1,0 +1,1 @@
+"""Schedules: cron rules, slots and their ledger."""

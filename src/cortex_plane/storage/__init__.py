@@ -1,0 +1,1 @@
+"""Databases, named statements, transactions."""

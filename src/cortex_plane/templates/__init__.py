@@ -1,0 +1,1 @@
+"""Job templates: job definitions that are saved once and submitted many times."""

@@ -1,0 +1,72 @@
+"""Templates through a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Unpack
+
+from cortex_plane.jobs.fields import SubmitOptions, check_submit_options
+from cortex_plane.jobs.handle import JobHandle
+from cortex_plane.jobs.model import Job
+from cortex_plane.jobs.retry import RetryPolicy
+from cortex_plane.people.model import OWN_TENANT
+from cortex_plane.remote import Server, given, job_body
+from cortex_plane.templates.model import Template
+from cortex_plane.templates.service import TemplateService
+
+if TYPE_CHECKING:
+    from cortex_plane.plane import Plane
+
+
+class RemoteTemplates(TemplateService):
+    def __init__(self, plane: Plane, server: Server) -> None:
+        super().__init__(plane)
+        self._server = server
+
+    async def save(
+        self,
+        name: str,
+        agent: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        queue: str | None = None,
+        priority: int = 0,
+        max_retries: int | None = None,
+        retry: RetryPolicy | None = None,
+        run_timeout: float | timedelta | None = None,
+        deadline: float | timedelta | None = None,
+        tags: Sequence[str] = (),
+        tenant: str = OWN_TENANT,
+        created_by: str | None = None,
+    ) -> Template:
+        body = given(
+            agent=agent,
+            params=params,
+            queue=queue,
+            priority=priority,
+            max_retries=max_retries,
+            retry=retry,
+            run_timeout_seconds=run_timeout,
+            deadline_seconds=deadline,
+            tags=list(tags),
+        )
+        return await self._server.put(Template, "templates", name, body=body, tenant=tenant)
+
+    async def get(self, name: str, *, tenant: str = OWN_TENANT) -> Template:
+        return await self._server.get(Template, "templates", name, tenant=tenant)
+
+    async def remove(self, name: str, *, tenant: str = OWN_TENANT, actor: str | None = None) -> None:
+        await self._server.delete(NoneType, "templates", name, tenant=tenant)
+
+    async def submit(
+        self, name: str, overrides: Mapping[str, Any] | None = None, **options: Unpack[SubmitOptions]
+    ) -> JobHandle[Any]:
+        check_submit_options("templates.submit", options)
+        body = {"overrides": dict(overrides or {}), **job_body(options)}
+        job = await self._server.create(Job, "templates", name, "jobs", body=body, tenant=options.get("tenant"))
+        return JobHandle(self._plane, job.id)
+
+    async def list(self, *, tenant: str = OWN_TENANT) -> list[Template]:
+        return await self._server.get(list[Template], "templates", tenant=tenant)

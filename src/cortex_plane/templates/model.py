@@ -1,0 +1,66 @@
+"""A stored job definition. A job made from it takes what it says at that moment; later changes do not reach the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NewType
+
+from cortex_plane.errors import NotFound, did_you_mean
+from cortex_plane.jobs.model import TenantId
+from cortex_plane.jobs.retry import RetryPolicy
+
+TemplateId = NewType("TemplateId", str)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTemplate:
+    """A checked template. `params` is JSON text in normal form; None means: as the agent says."""
+
+    id: TemplateId
+    tenant_id: TenantId
+    name: str
+    job_type: str
+    params: str
+    queue: str | None = None
+    priority: int = 0
+    max_retries: int | None = None
+    retry_policy: RetryPolicy | None = None
+    run_timeout_seconds: float | None = None
+    deadline_seconds: float | None = None
+    tags: tuple[str, ...] = ()
+    created_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template as the database holds it. `version` is counted up by every change."""
+
+    id: TemplateId
+    tenant_id: TenantId
+    name: str
+    job_type: str
+    params: dict[str, Any]
+    queue: str | None
+    priority: int
+    max_retries: int | None
+    retry_policy: RetryPolicy | None
+    run_timeout_seconds: float | None
+    deadline_seconds: float | None
+    tags: list[str]
+    version: int
+    created_by: str | None
+    changed_by: str | None
+    """Who last changed what its jobs are. They stand behind those jobs: no self-approval."""
+    created_at: datetime
+    updated_at: datetime
+
+
+class TemplateNotFound(NotFound):
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        names = list(known)
+        message = f'There is no template "{name}".{did_you_mean(name, names)}'
+        message += " To see what there is: cortex templates list" if names else " No template has been saved yet."
+        super().__init__(message)
+        self.name = name

@@ -1,0 +1,95 @@
+"""Stores templates. Each change is written in one transaction with its audit entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.jobs.model import TenantId
+from cortex_plane.jobs.retry import RetryPolicy
+from cortex_plane.json import dumps, loads
+from cortex_plane.storage import rows
+from cortex_plane.storage.transactions import Transaction, query
+from cortex_plane.templates.model import NewTemplate, Template, TemplateId
+
+if TYPE_CHECKING:
+    from cortex_plane.storage.database import Database, Row
+
+
+class TemplateStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, template: NewTemplate, actor: str | None) -> Template:
+        """Saves it under its tenant and name; a change counts the version up, and what changes nothing does not."""
+        return await self._database.transact(lambda: _put(template, actor))
+
+    async def get(self, tenant_id: TenantId, name: str) -> Template | None:
+        found = await self._database.read("templates/get", tenant_id=tenant_id, name=name)
+        return _template(found[0]) if found else None
+
+    async def list(self, tenant_id: TenantId) -> list[Template]:
+        return [_template(row) for row in await self._database.read("templates/list", tenant_id=tenant_id)]
+
+    async def remove(self, tenant_id: TenantId, name: str, actor: str | None) -> bool:
+        return await self._database.transact(lambda: _remove(tenant_id, name, actor))
+
+
+def _put(template: NewTemplate, actor: str | None) -> Transaction[Template]:
+    saved = yield from query(
+        "templates/put",
+        id=template.id,
+        tenant_id=template.tenant_id,
+        name=template.name,
+        job_type=template.job_type,
+        params=template.params,
+        queue=template.queue,
+        priority=template.priority,
+        max_retries=template.max_retries,
+        retry_policy=dumps(template.retry_policy.to_json()) if template.retry_policy else None,
+        timeout_seconds=template.run_timeout_seconds,
+        deadline_seconds=template.deadline_seconds,
+        tags=dumps(list(template.tags)),
+        created_by=template.created_by,
+    )
+    yield from _record("TEMPLATE_SAVED", template.tenant_id, template.name, actor, saved)
+    [row] = yield from query("templates/get", tenant_id=template.tenant_id, name=template.name)
+    return _template(row)
+
+
+def _remove(tenant_id: TenantId, name: str, actor: str | None) -> Transaction[bool]:
+    removed = yield from query("templates/remove", tenant_id=tenant_id, name=name)
+    yield from _record("TEMPLATE_REMOVED", tenant_id, name, actor, removed)
+    return bool(removed)
+
+
+def _record(action: str, tenant_id: TenantId, name: str, actor: str | None, changed: Sequence[Row]) -> Transaction[None]:
+    """What changed nothing leaves no entry."""
+    for row in changed:
+        details = {"name": name, "version": row["version"]}
+        entry = AuditEntry(action, "template", str(row["id"]), actor=actor, tenant_id=tenant_id, details=details)
+        yield from query("audit/record", entries=dumps([entry.to_json()]))
+
+
+def _template(row: Row) -> Template:
+    policy = row["retry_policy"]
+    return Template(
+        id=TemplateId(str(row["id"])),
+        tenant_id=TenantId(str(row["tenant_id"])),
+        name=row["name"],
+        job_type=row["job_type"],
+        params=loads(row["params"]),
+        queue=row["queue"],
+        priority=row["priority"],
+        max_retries=row["max_retries"],
+        retry_policy=None if policy is None else RetryPolicy.from_json(loads(policy)),
+        run_timeout_seconds=row["timeout_seconds"],
+        deadline_seconds=row["deadline_seconds"],
+        tags=loads(row["tags"]),
+        version=row["version"],
+        created_by=row["created_by"],
+        changed_by=row["changed_by"],
+        created_at=rows.moment(row["created_at"]),
+        updated_at=rows.moment(row["updated_at"]),
+    )

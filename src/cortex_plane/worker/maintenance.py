@@ -1,0 +1,158 @@
+"""The background work of every worker besides its jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cortex_plane.approvals.deadlines import Deadlines
+from cortex_plane.audit.sealer import Sealer
+from cortex_plane.retention.pruner import Pruner
+from cortex_plane.webhooks.delivery import Redeliverer
+from cortex_plane.worker.loops import Duty, Timers
+from cortex_plane.worker.reconciler import JobReconciler, Reconciler
+
+if TYPE_CHECKING:
+    from cortex_plane.clock import Clock, Random
+    from cortex_plane.ids import NewId
+    from cortex_plane.metrics.service import RunFigures
+    from cortex_plane.stores import Store
+    from cortex_plane.worker.reporter import Reporter
+    from cortex_plane.worker.rescue import Rescuer
+    from cortex_plane.worker.services import Lender
+
+REST_SECONDS = 1.0
+BREATH_SECONDS = 0.005
+"""Between two pages: others write too."""
+
+
+class Lanes:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def once(self) -> float:
+        return BREATH_SECONDS if await self._store.controls.move_lanes() else REST_SECONDS
+
+
+# -- entry counts ------------------------------------------------------------------------------
+# Folds the changes of the counts of queues and tenants together, so that whoever reads them adds up few.
+
+
+MANY = 1_000
+SHORT_REST_SECONDS = 0.1
+
+
+class EntryCounts:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def once(self) -> float:
+        return SHORT_REST_SECONDS if await self._store.queue.fold_counts() > MANY else REST_SECONDS
+
+
+# -- job deadlines -----------------------------------------------------------------------------
+# Ends jobs whose deadline has passed, wherever they stand. The database's clock decides.
+
+
+BATCH = 100
+LONGEST_REST_SECONDS = 1.0
+SHORTEST_REST_SECONDS = 0.005
+
+
+class JobDeadlines:
+    """Every worker looks; what one of them has ended the others find ended. While no job has a deadline, a look costs one
+    read of an empty index."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._acting = asyncio.Lock()
+
+    async def once(self) -> float:
+        if await self.act():
+            return 0.0
+        due = await self._store.jobs.next_deadline_in()
+        if due is None or due <= 0:  # What somebody else holds is not hurried.
+            return LONGEST_REST_SECONDS
+        return min(max(due, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
+
+    async def act(self) -> bool:
+        """Ends one batch of what is due; whether there may be more."""
+        async with self._acting:  # The second of two would skip what the first has locked.
+            due = await self._store.jobs.next_deadline_in()
+            if due is None or due > 0:
+                return False
+            return await self._store.jobs.end_overdue(BATCH) == BATCH
+
+
+# -- held jobs ---------------------------------------------------------------------------------
+# Offers jobs whose record did not fit other workers' code to this one: its code may fit.
+
+
+LOOK_SECONDS = 5.0
+
+
+class HeldJobs:
+    """Every worker looks for what its own code was not tried on. While no job is held, that is one read of an empty table."""
+
+    def __init__(self, store: Store, codes: Mapping[str, str]) -> None:
+        self._store, self._codes = store, codes
+        self._turn = asyncio.Lock()  # The duty and a worker that will not wait for it would lock each other's jobs.
+
+    async def once(self) -> float:
+        return 0.0 if await self.offer() == BATCH else LOOK_SECONDS
+
+    async def offer(self) -> int:
+        async with self._turn:
+            return await self._store.holds.offer(self._codes, BATCH)
+
+
+# -- duties ------------------------------------------------------------------------------------
+# What every worker does besides its jobs. Each is done for the whole fleet; that several do it changes nothing.
+
+
+class Due:
+    """What has fallen due. Four duties see to it in their own time; a worker that will not wait for them makes it ready."""
+
+    def __init__(self, store: Store, codes: Mapping[str, str]) -> None:
+        self._store, self.held = store, HeldJobs(store, codes)
+        self.timers, self.deadlines, self.job_deadlines = Timers(store), Deadlines(store), JobDeadlines(store)
+
+    async def make_ready(self) -> None:
+        while await self.job_deadlines.act():
+            pass
+        await self.deadlines.act()
+        while await self.held.offer():
+            pass
+        await self.timers.promote()
+        await self._store.queue.settle_stuck_keys()
+
+
+def duties_of(
+    store: Store,
+    clock: Clock,
+    new_id: NewId,
+    random: Random,
+    lender: Lender,
+    due: Due,
+    rescuer: Rescuer,
+    reporter: Reporter,
+    figures: RunFigures,
+    exported_to: str,
+) -> list[Duty]:
+    return [
+        Duty("timers", due.timers.once, clock),
+        Duty("lanes", Lanes(store).once, clock),
+        Duty("deadlines", due.deadlines.once, clock),
+        Duty("job_deadlines", due.job_deadlines.once, clock),
+        Duty("held_jobs", due.held.once, clock),
+        Duty("rescuer", rescuer.once, clock),
+        Duty("sealer", Sealer(store).once, clock),
+        Duty("pruner", Pruner(store, exported_to).once, clock),
+        Duty("reconciler", Reconciler(store, lender.directory, new_id).once, clock),
+        Duty("job_reconciler", JobReconciler(store, new_id, random).once, clock),
+        Duty("redeliverer", Redeliverer(store, new_id).once, clock),
+        Duty("reporter", reporter.once, clock),
+        Duty("counter", figures.once, clock),
+        Duty("entry_counts", EntryCounts(store).once, clock),
+    ]

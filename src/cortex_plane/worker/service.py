@@ -1,0 +1,81 @@
+"""`plane.workers`: list and drain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cortex_plane.audit.model import AuditEntry
+from cortex_plane.errors import AmbiguousWorker, WorkerHasEnded, WorkerNotFound
+
+if TYPE_CHECKING:
+    from cortex_plane.jobs.model import WorkerId
+    from cortex_plane.plane import Plane
+    from cortex_plane.stores import Store
+    from cortex_plane.worker.model import WorkerRecord
+
+
+KNOWN = 1_000
+SHORTEST = 4
+
+
+async def find_worker(store: Store, asked: str) -> WorkerRecord:
+    return one_of(await store.workers.list(limit=KNOWN), asked)
+
+
+def one_of(workers: Sequence[WorkerRecord], asked: str) -> WorkerRecord:
+    """A process that starts anew has its name again, under another id: then the one that lives is meant."""
+    wanted = asked.strip().lower()
+    named = [worker for worker in workers if worker.name.lower() == wanted]
+    found = named[:1] or [worker for worker in workers if len(wanted) >= SHORTEST and worker.id.startswith(wanted)]
+    if not found:
+        raise WorkerNotFound(asked)
+    if len(found) > 1:
+        raise AmbiguousWorker(asked, [worker.id for worker in found])
+    return found[0]
+
+
+# -- drain worker ------------------------------------------------------------------------------
+# Asks a worker, wherever it runs, to finish what it has, take nothing more, and leave.
+
+
+async def drain_worker(store: Store, asked: str, *, actor: str | None, reason: str | None) -> bool:
+    """False when it was asked already; then who asked first, and why, stays."""
+    worker = await find_worker(store, asked)
+    entry = AuditEntry("WORKER_DRAINED", "worker", worker.id, actor, reason, details={"name": worker.name})
+    if await store.workers.drain(worker.id, entry):
+        return True
+    now = await find_worker(store, worker.id)
+    if now.draining:
+        return False
+    raise WorkerHasEnded(now.id, now.name, now.standing)
+
+
+# -- workers -----------------------------------------------------------------------------------
+# `plane.workers`: who runs jobs, wherever that is, and asking one to leave.
+
+
+class WorkerService:
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    async def list(self, *, limit: int = 50) -> list[WorkerRecord]:
+        """The living first, then those that ended last."""
+        return await (await self._plane.store).workers.list(limit)
+
+    async def get(self, asked: str) -> WorkerRecord:
+        """By its id, by the first part of one, or by its name."""
+        return await find_worker(await self._plane.store, asked)
+
+    async def names(self) -> dict[WorkerId, str]:
+        """What each is called, by its id."""
+        return {worker.id: worker.name for worker in await self.list(limit=KNOWN)}
+
+    async def busy(self) -> dict[WorkerId, int]:
+        """How many runs each has at present, by its id."""
+        return await (await self._plane.store).stats.runs_of_workers()
+
+    async def drain(self, asked: str, *, actor: str | None = None, reason: str | None = None) -> bool:
+        """It finishes what it has, takes nothing more, and leaves; it hears of it at its next heartbeat, within a third of its
+        lease. False when it was asked already."""
+        return await drain_worker(await self._plane.store, asked, actor=actor, reason=reason)
