@@ -131,7 +131,7 @@ async def _measure(store: str, url: str, jobs: int) -> Reading:
 
     await database.open()
     async with plane:
-        await (await plane.store).queue.recount()  # The copies came past the triggers.
+        await plane.store.queue.recount()  # The copies came past the triggers.
         for _ in range(jobs // 1_000):
             await plane.submit_many([noop.submission(at=0.0)] * 1_000)
         await plane.retention.add(KEEP_SECONDS)

@@ -31,7 +31,7 @@ class CortexPlane:
         self._started(at)
 
     async def install(self) -> None:
-        await self._plane.store
+        await self._plane.open()
         await self._database.open()
 
     async def submit(self, at: float) -> None:

@@ -36,7 +36,7 @@ class CortexSteps:
             self._all_returned.set()
 
     async def install(self) -> None:
-        await self._plane.store
+        await self._plane.open()
         await self._database.open()
 
     async def get_ready(self, work: Work) -> None:

@@ -104,9 +104,9 @@ class Reader:
         self._plane, self._monitor = plane, monitor
 
     async def work(self) -> Work:
-        store: Any = await self._plane.store
+        store: Any = self._plane.store
         if self._monitor is None:
-            database = store._database
+            database = store.database.session
             connections = [database._writer._connection, *database._reading]
             kinds = (apsw.SQLITE_DBSTATUS_CACHE_HIT, apsw.SQLITE_DBSTATUS_CACHE_MISS)
             pages = sum(_status(connection, kind) for connection in connections if connection for kind in kinds)
@@ -115,7 +115,7 @@ class Reader:
         await store.workers.now()
         connection = await asyncpg.connect(self._monitor)
         try:
-            name = store._database.url.rsplit("/", 1)[1]
+            name = store.database.session.url.rsplit("/", 1)[1]
             sql = "select blks_hit + blks_read, tup_returned + tup_fetched from pg_stat_database where datname = $1"
             [row] = await connection.fetch(sql, name)
             return Work(row[0], row[1])
@@ -205,7 +205,7 @@ async def _compare(store: str, urls: dict[str, str], monitor: str | None) -> lis
     results: list[Result] = []
     for url in urls.values():
         async with Plane(url) as plane:
-            await (await plane.store).queue.recount()  # The copies came past the triggers.
+            await plane.store.queue.recount()  # The copies came past the triggers.
         await add_fresh(url)
     for statistics in STATISTICS:
         if statistics == "fresh":

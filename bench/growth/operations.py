@@ -33,7 +33,7 @@ class Operation:
 
 
 async def operations(plane: Plane) -> list[Operation]:
-    store, chance = await plane.store, random.Random(2)
+    store, chance = plane.store, random.Random(2)
     tenants = {tenant.name: tenant.id for tenant in await store.tenants.list()}
     agents = {agent.job_type: agent.id for agent in await store.agents.list()}
     worker = WorkerId(new_id())

@@ -42,10 +42,9 @@ async def run_originals(database_url: str) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     async with Plane(database_url) as plane:
         _register(plane)
-        opened = await plane._open_here()
-        await opened.register(plane.agents)
+        await plane.directory.register()
         for tenant in TENANTS:
-            await add_tenant(opened.store, new_id, tenant)
+            await add_tenant(plane.store, new_id, tenant)
         chance = random.Random(1)
 
         def many(count: int, agent: str | None = None, **options: object) -> list[Submission]:

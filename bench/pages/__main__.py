@@ -97,9 +97,9 @@ async def _ask(store: str, url: str, copies: int) -> list[Answered]:
     plane = Plane(url)
     app = create_dashboard(plane)
     async with plane:
-        await (await plane.store).queue.recount()  # The copies came past the triggers.
+        await plane.store.queue.recount()  # The copies came past the triggers.
         await add_schedules(plane)
-        signed_in = await open_sign_in(await plane.store, await plane.access.user(PERSON))
+        signed_in = await open_sign_in(plane.store, await plane.access.user(PERSON))
         transport = ASGITransport(app, raise_app_exceptions=False)
         async with AsyncClient(transport=transport, base_url="http://localhost", cookies={COOKIE: signed_in.token}) as client:
             wanted = list(addresses(app, await get_to_know(plane, copies)))

@@ -63,7 +63,7 @@ class Known:
 
 
 async def get_to_know(plane: Plane, copies: int) -> Known:
-    store = await plane.store
+    store = plane.store
     deep_job = await _job_of_long_ago(plane, copies // 2)
     jobs = {status: (await plane.list(status=status, limit=1))[0].id for status in JobStatus}
     [group, *_] = await plane.groups.list(limit=500)
@@ -107,5 +107,5 @@ async def get_to_know(plane: Plane, copies: int) -> Known:
 
 async def _job_of_long_ago(plane: Plane, seconds: int) -> str:
     newest = (await plane.list(limit=1))[0].id
-    page = await (await plane.store).job_search.page(JobFilter(), before=JobId(aged(newest, seconds) or ""), limit=1)
+    page = await plane.store.job_search.page(JobFilter(), before=JobId(aged(newest, seconds) or ""), limit=1)
     return page.jobs[0].summary.id

@@ -60,7 +60,7 @@ async def run_mixture(database_url: str) -> None:
         _register_agents(plane)
         await _furnish(plane)
         await _submit(plane, random.Random(1))
-        (await plane._open_here()).built_in.pop(WEBHOOK_AGENT)  # Nobody listens there.
+        plane.built_in.pop(WEBHOOK_AGENT)  # Nobody listens there.
         await plane.run_worker(QUEUES, concurrency=100, until_idle=True)
         await _fail_deliveries(plane)
         await _leave_running(plane)
@@ -95,11 +95,10 @@ def _register_agents(plane: Plane) -> None:
 
 async def _furnish(plane: Plane) -> None:
     """What there is beside jobs."""
-    opened = await plane._open_here()
-    await opened.register(plane.agents)
-    await opened.register(opened.built_in)
+    await plane.directory.register()
+    await plane.directory.register(plane.built_in)
     for tenant in {*TENANTS} - {"default"}:
-        await add_tenant(opened.store, new_id, tenant)
+        await add_tenant(plane.store, new_id, tenant)
     await plane.access.add_user(PERSON)
     await plane.access.give_role(PERSON, "admin")
     for number in range(50):
@@ -141,7 +140,7 @@ async def _submit(plane: Plane, chance: random.Random) -> None:
 async def start_under_grant(plane: Plane, number: int) -> str:
     """Once for each number: who asks again is told the same run."""
     [grant] = [one for one in await plane.grants.list(limit=1_000) if one.scopes == ("agent:run:mail",)]
-    execution = (await plane._open_here()).execution
+    execution = plane.execution
     key = f"request-{number:04}-original"
     return (await execution.start("agent:mail", key, grant.id, {"customer": "acme"}, "bench")).run_id
 
@@ -165,7 +164,7 @@ def _one_of(chance: random.Random, busy: tuple[str, ...], names: tuple[str, ...]
 
 async def _fail_deliveries(plane: Plane) -> None:
     """As it is after the last try."""
-    store = await plane.store
+    store = plane.store
     worker_id = await _worker(plane, (INTERNAL_QUEUE,), (WEBHOOK_AGENT,))
     claimed = await store.queue.claim(worker_id, [INTERNAL_QUEUE], [WEBHOOK_AGENT], [RunId(new_id()) for _ in range(FAILED)])
     failed = Failed({"type": "Unreachable", "message": "nobody answers"}, retryable=False)
@@ -174,7 +173,7 @@ async def _fail_deliveries(plane: Plane) -> None:
 
 
 async def _leave_running(plane: Plane) -> None:
-    store = await plane.store
+    store = plane.store
     worker_id = await _worker(plane, QUEUES, AGENTS)
     await plane.submit_many([Submission("report", {"customer": "acme"}) for _ in range(RUNNING)])
     claimed = await store.queue.claim(worker_id, list(QUEUES), list(AGENTS), [RunId(new_id()) for _ in range(RUNNING)])
@@ -183,5 +182,5 @@ async def _leave_running(plane: Plane) -> None:
 
 async def _worker(plane: Plane, queues: tuple[str, ...], agents: tuple[str, ...]) -> WorkerId:
     worker_id = WorkerId(new_id())
-    await (await plane.store).workers.register(NewWorker(worker_id, "bench", queues, agents, 100, A_DAY))
+    await plane.store.workers.register(NewWorker(worker_id, "bench", queues, agents, 100, A_DAY))
     return worker_id

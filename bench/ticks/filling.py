@@ -24,10 +24,9 @@ TERMS = ScheduleTerms("agent:noop", CRON)
 
 
 async def add_due(plane: Plane, due: int) -> None:
-    opened = await plane._open_here()
-    account = await billing_account(opened.store, new_id, DEFAULT_TENANT_ID, "default")
-    make_job = await slot_jobs(opened.store, opened.directory, new_id)
-    database: Any = opened.store._database  # type: ignore[attr-defined]
+    account = await billing_account(plane.store, new_id, DEFAULT_TENANT_ID, "default")
+    make_job = await slot_jobs(plane.store, plane.directory, new_id)
+    database: Any = plane.store.database.session
     at = datetime.now(UTC) - timedelta(seconds=5)
     batch = [_schedule(at) for _ in range(due)]
     await database.transact(lambda: _store(batch, account.id, make_job))

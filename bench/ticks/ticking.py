@@ -52,10 +52,9 @@ class Ticker:
 
     @classmethod
     async def of(cls, plane: Plane) -> Ticker:
-        opened = await plane._open_here()
         worker_id = WorkerId(new_id())
-        await opened.store.workers.register(NewWorker(worker_id, "bench", (INTERNAL_QUEUE,), (SLOT_AGENT,), 1, LEASE_SECONDS))
-        return cls(opened.store, SlotRunner(opened.store, opened.directory, AnswersAtOnce(), plane.clock, new_id), worker_id)
+        await plane.store.workers.register(NewWorker(worker_id, "bench", (INTERNAL_QUEUE,), (SLOT_AGENT,), 1, LEASE_SECONDS))
+        return cls(plane.store, SlotRunner(plane.store, plane.directory, AnswersAtOnce(), plane.clock, new_id), worker_id)
 
     async def ticks(self, due: int) -> list[float]:
         """The seconds of each."""

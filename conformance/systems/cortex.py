@@ -216,7 +216,7 @@ async def _recorded(database: str) -> Recorded:
     """Read and checked as a worker would do it."""
     plane = _plane(database)
     async with plane:
-        store = await plane.store
+        store = plane.store
         stored = [await store.checkpoints.load(JobId(job.id)) for job in await plane.list()]
         if not stored or stored[0] is None:
             return []

@@ -66,7 +66,7 @@ async def _people(plane: TestPlane) -> None:
     await plane.access.add_key("build server", ["submitter"], tenant="default", actor="user:operator")
     await plane.access.add_key("monitoring", ["viewer"], tenant="default", ttl_seconds=90 * 86_400, actor="user:operator")
     for tenant in ("retail", "research"):
-        await add_tenant(await plane.store, new_id, tenant, actor="user:operator")
+        await add_tenant(plane.store, new_id, tenant, actor="user:operator")
     await plane.costs.set_budget(50_000, tenant="default", actor="user:operator")
 
 

@@ -10,5 +10,5 @@ from cortex_plane.plane import Plane
 
 
 async def signed_in(context: BrowserContext, plane: Plane, root: str, name: str) -> None:
-    opened = await open_sign_in(await plane.store, await plane.access.user(name))
+    opened = await open_sign_in(plane.store, await plane.access.user(name))
     await context.add_cookies([{"name": COOKIE, "value": opened.token, "url": root}])

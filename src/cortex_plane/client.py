@@ -23,8 +23,9 @@ from cortex_plane.worker.client import RemoteWorkers
 if TYPE_CHECKING:
     from typing import Self
 
-    from cortex_plane.connection import Connection
+    from cortex_plane.agents.directory import Directory
     from cortex_plane.settings import Settings
+    from cortex_plane.stores import Store
 
 
 class RemotePlane(RemoteJobs, RemoteSteering, Plane):
@@ -48,8 +49,16 @@ class RemotePlane(RemoteJobs, RemoteSteering, Plane):
         self.webhooks = RemoteWebhooks(self, server)
         self.audit = RemoteAuditing(self, server)
 
-    async def _open_here(self) -> Connection:
+    @property
+    def store(self) -> Store:  # type: ignore[override]
         raise NeedsDatabase
+
+    @property
+    def directory(self) -> Directory:  # type: ignore[override]
+        raise NeedsDatabase
+
+    async def open(self) -> None:
+        """A server is asked when it is needed."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
-from weakref import WeakKeyDictionary
 
 from cortex_plane.agents.agent import Agent, AsyncHandler
 from cortex_plane.agents.arguments import names_around
 from cortex_plane.agents.code import AgentCode, AgentOptions, WorkOptions, agent_code, check_handler, check_positive, kind_of
+from cortex_plane.agents.directory import Directory
 from cortex_plane.approvals.service import ApprovalService
 from cortex_plane.audit.sealer import SealExporter
 from cortex_plane.audit.service import AuditLog
 from cortex_plane.clock import Clock, SystemClock
-from cortex_plane.connection import Connection
 from cortex_plane.costs.service import CostService
 from cortex_plane.durable.checkpoint import Fault, Sizes
 from cortex_plane.durable.resume import resume_job, settle_call
@@ -47,21 +47,33 @@ from cortex_plane.retention.service import RetentionService
 from cortex_plane.schedules.service import Decorated, ScheduleService, TermsOptions
 from cortex_plane.settings import Settings, load_settings
 from cortex_plane.sync import SyncPlane
+from cortex_plane.telemetry import carried
 from cortex_plane.templates.service import TemplateService
 from cortex_plane.webhooks.service import WebhookService
-from cortex_plane.wiring import graph_executor, seal_target
+from cortex_plane.wiring import (
+    channels,
+    clicks,
+    execution_service,
+    graph_executor,
+    http_client,
+    open_store,
+    seal_target,
+    telemetry,
+)
 from cortex_plane.worker.commands import command_handler
 from cortex_plane.worker.isolation import Isolation
 from cortex_plane.worker.loops import Duty
 from cortex_plane.worker.service import WorkerService
-from cortex_plane.worker.services import Lender, Terms
+from cortex_plane.worker.services import Lender, Terms, built_in_agents
 from cortex_plane.worker.worker import Worker, WorkerOptions
 
 if TYPE_CHECKING:
-    from cortex_plane.approvals.channels.base import Channel
+    from cortex_plane.approvals.channels.base import Channel, Clicks
     from cortex_plane.durable.context import Context
+    from cortex_plane.grants.execution_service import ExecutionService
     from cortex_plane.graphs.store import GraphStore
     from cortex_plane.stores import Store
+    from cortex_plane.telemetry import Telemetry
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -103,7 +115,6 @@ class Plane(Steering, Looking):
         self.channels = {checked_channel_type(name, "channels"): channel for name, channel in (channels or {}).items()}
         """Ways to reach approvers, by type: new ones, or in the place of those in the settings."""
         self._ids, self._chance = ids, chance
-        self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection] = WeakKeyDictionary()
         self._workers: list[Worker] = []
         self.fault: Fault | None = None
         self.app: str | None = None
@@ -160,7 +171,7 @@ class Plane(Steering, Looking):
         return self._register(agent_code(name, handler, "async", **options))
 
     async def _graph_checkpoints(self) -> GraphStore:
-        return (await self._open_here()).store.graphs
+        return self.store.graphs
 
     def _register(self, code: AgentCode) -> Agent[Any, Any]:
         if code.job_type.startswith(INTERNAL_PREFIX):
@@ -205,11 +216,10 @@ class Plane(Steering, Looking):
         traceparent: str | None = None,
     ) -> list[JobId]:
         """`ids` gives the jobs' ids; those that it gave once before change nothing. `traceparent` is the caller's span."""
-        opened = await self._open_here()
-        with opened.submitting([asked.agent for asked in submissions], traceparent) as trace:
+        with self.submitting([asked.agent for asked in submissions], traceparent) as trace:
             return await submit_jobs(
-                opened.store,
-                opened.directory,
+                self.store,
+                self.directory,
                 ids or self._ids,
                 submissions,
                 connection=connection,
@@ -224,7 +234,7 @@ class Plane(Steering, Looking):
         return JobHandle(self, JobId(job_id))
 
     async def result(self, job_id: str, timeout: float | None = None) -> Any:
-        return await await_result((await self._open_here()).store, self.clock, JobId(job_id), timeout)
+        return await await_result(self.store, self.clock, JobId(job_id), timeout)
 
     # -- steering --------------------------------------------------------------------------------
 
@@ -232,7 +242,7 @@ class Plane(Steering, Looking):
         self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None, mode: CancelMode = "cleanup"
     ) -> JobId:
         """A job inside an open `ctx.cleanup()` is asked to end, and cleans up first; mode="kill" ends it at once."""
-        store = (await self._open_here()).store
+        store = self.store
         job_id = await find_job_id(store, id_or_prefix)
         await cancel_job(store, job_id, actor=actor, reason=reason, mode=mode)
         return job_id
@@ -248,7 +258,7 @@ class Plane(Steering, Looking):
 
         Raises JobNotFound, StillRunning (naming the job that is live), NothingToResume for a job that is COMPLETED, and
         CheckpointCorrupted."""
-        store = (await self._open_here()).store
+        store = self.store
         job_id = await find_job_id(store, id_or_prefix)
         check = self.checkpoints.check
         return JobHandle(self, await resume_job(store, ids or self._ids, job_id, check, actor=actor, revision=revision))
@@ -271,7 +281,7 @@ class Plane(Steering, Looking):
 
         Raises JobNotFound, StillRunning (naming the job that is live), NothingToResume for a job that is COMPLETED, and
         InvalidInput when the job has no such uncertain call."""
-        store = (await self._open_here()).store
+        store = self.store
         job_id = await find_job_id(store, id_or_prefix)
         checkpoint_of = partial(self.checkpoints.with_settled, call=call, applied=applied, result=result)
         settled_as = await settle_call(
@@ -290,13 +300,13 @@ class Plane(Steering, Looking):
     async def retry(self, id_or_prefix: str, *, actor: str | None = None) -> JobHandle[Any]:
         """Runs a finished job again from the beginning, as a new job that is linked to it. It acts on the last job of the retry
         chain. To keep what is recorded: `resume`."""
-        store = (await self._open_here()).store
+        store = self.store
         job_id = await find_job_id(store, id_or_prefix)
         return JobHandle(self, await retry_job(store, self._ids, job_id, actor=actor))
 
     async def release_job(self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> JobId:
         """Lets any worker try a job that is held because its code did not fit (`wait_reason` code_changed)."""
-        store = (await self._open_here()).store
+        store = self.store
         job_id = await find_job_id(store, id_or_prefix)
         await release_job(store, job_id, actor=actor, reason=reason)
         return job_id
@@ -316,6 +326,7 @@ class Plane(Steering, Looking):
 
         Every worker has slots of their own for notifications, webhooks, slots of schedules and groups (the setting
         `internal_concurrency`). With `internal` it does nothing else, in `concurrency` slots, and needs no agents."""
+        await self.directory.register()
         options = self._worker_options(queues, concurrency, name, internal=internal)
         worker = await self._new_worker(options)
         await self.schedules.keep_declared()
@@ -327,14 +338,13 @@ class Plane(Steering, Looking):
 
     async def _new_worker(self, options: WorkerOptions, *, isolated: bool = False) -> Worker:
         """`isolated`: this process has one run alone, and makes no others."""
-        opened = await self._open_here()
-        await opened.register(opened.built_in)
-        agents = {**self.agents, **opened.built_in}
-        lender = Lender(opened.store, opened.directory, self.clock, self._ids, self._chance, self._terms(), opened.telemetry)
+        await self.directory.register(self.built_in)
+        agents = {**self.agents, **self.built_in}
+        lender = Lender(self.store, self.directory, self.clock, self._ids, self._chance, self._terms(), self.telemetry)
         isolation = None if isolated else self._isolation()
-        worker = Worker(opened.store, agents, options, self.clock, self._ids, self._chance, lender, isolation)
+        worker = Worker(self.store, agents, options, self.clock, self._ids, self._chance, lender, isolation)
         if (target := self.settings.seal_export) and not isolated:
-            exporter = SealExporter(opened.store, target, seal_target(target, self.settings.seal_export_authorization))
+            exporter = SealExporter(self.store, target, seal_target(target, self.settings.seal_export_authorization))
             worker.more_duties = (Duty("seal_exporter", exporter.once, self.clock),)
         return worker
 
@@ -390,8 +400,15 @@ class Plane(Steering, Looking):
     # -- opening and closing ---------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        await self._open_here()
+        await self.open()
         return self
+
+    async def open(self) -> None:
+        """Connects in this event loop, makes the schema in an empty database, and writes the agents of the code to it.
+
+        Whatever is used first does so too; `async with plane:` opens and closes."""
+        await self.store.open()
+        await self.directory.register()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
@@ -401,23 +418,50 @@ class Plane(Steering, Looking):
         loop = asyncio.get_running_loop()
         for worker in [worker for worker in self._workers if worker.loop is loop]:
             await worker.leave()
-        opened = self._opened.pop(loop, None)
-        if opened is not None:
-            await opened.store.close()
+        await self.store.close()
 
-    @property
-    async def store(self) -> Store:
-        """The open store, for operations that have no method here."""
-        return (await self._open_here()).store
+    @cached_property
+    def store(self) -> Store:
+        """The stores of all nouns, for operations that have no method here."""
+        return open_store(self.settings.database_url, self.clock, self._ids)
 
-    async def _open_here(self) -> Connection:
-        """One store for each event loop, because connections belong to the loop that made them."""
-        loop = asyncio.get_running_loop()
-        opened = self._opened.get(loop)
-        if opened is None:
-            opened = self._opened[loop] = Connection(self)
-        await opened.ready()
-        return opened
+    @cached_property
+    def directory(self) -> Directory:
+        """Agents and tenants by name."""
+        return Directory(self.store, self.agents, self._ids)
+
+    @cached_property
+    def telemetry(self) -> Telemetry | None:
+        return telemetry()
+
+    @cached_property
+    def execution(self) -> ExecutionService:
+        """Executes what schedules start."""
+        return execution_service(
+            self.settings, self.store, self.directory, self.clock, self._ids, http_client(), self.execution_app
+        )
+
+    @cached_property
+    def clicks(self) -> dict[str, Clicks]:
+        """The services whose buttons decide, by name."""
+        return clicks(self.settings, http_client(), self.clock)
+
+    @cached_property
+    def built_in(self) -> dict[str, AgentCode]:
+        """The plane's own agents."""
+        reached = channels(self.settings, http_client(), self.clock, self.store.webhooks.target, self.channels)
+        return built_in_agents(
+            self.store, self.directory, self._ids, self.clock, http_client(), self.execution, reached, self.settings.public_url
+        )
+
+    @contextmanager
+    def submitting(self, agents: Sequence[str], traceparent: str | None = None) -> Iterator[str | None]:
+        """The trace that jobs submitted here belong to; `traceparent` is the caller's span."""
+        if self.telemetry is None:
+            yield carried(traceparent)
+            return
+        with self.telemetry.submitting(agents, traceparent) as trace:
+            yield trace
 
 
 def place_of(plane: Plane) -> str | None:

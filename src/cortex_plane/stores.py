@@ -1,17 +1,14 @@
-"""All stores of one database, on SQLite and on PostgreSQL."""
+"""The stores of all nouns on one database."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from cortex_plane.agents.store import AgentStore
 from cortex_plane.approvals.store import ApprovalStore
 from cortex_plane.audit.store import AuditStore, SealStore
-from cortex_plane.clock import Clock, instant
 from cortex_plane.costs.store import CostStore
 from cortex_plane.durable.store import CheckpointStore, HoldStore, SqliteCheckpoints
-from cortex_plane.errors import WrongDatabase
 from cortex_plane.grants.store import BillingStore, ExecutionRequestStore, GrantStore
 from cortex_plane.graphs.store import GraphStore
 from cortex_plane.groups.store import GroupStore
@@ -29,233 +26,71 @@ from cortex_plane.retention.store import RetentionStore
 from cortex_plane.schedules.slot_store import SlotStore
 from cortex_plane.schedules.store import ScheduleStore
 from cortex_plane.storage.http_state import HttpStateStore
-from cortex_plane.storage.postgres.database import PostgresDatabase
-from cortex_plane.storage.postgres.schema import PostgresSchema
-from cortex_plane.storage.postgres.signals import PostgresSignals
-from cortex_plane.storage.sqlite.database import SqliteDatabase
-from cortex_plane.storage.sqlite.schema import SqliteSchema
 from cortex_plane.templates.store import TemplateStore
 from cortex_plane.webhooks.store import WebhookStore
 from cortex_plane.worker.store import WorkerStore
-from cortex_plane.worker.threads import in_a_thread
 
 if TYPE_CHECKING:
     from cortex_plane.ids import NewId
-    from cortex_plane.storage.database import Signals
+    from cortex_plane.storage.database import Database, Signals
     from cortex_plane.storage.migrations import Schema
 
 
-class Store(Protocol):
-    """Opening creates the schema in an empty database; an older one is migrated or refused as the store documents."""
+class Store:
+    """Every store of one database. A store opens its connection when it is first used, in whatever event loop that is."""
+
+    def __init__(self, database: Database, new_id: NewId) -> None:
+        self.database = database
+        self.description = database.description
+        on_sqlite = database.dialect == "sqlite"
+        self.jobs = JobStore(database)
+        self.queue: Queue = SqliteQueue(database) if on_sqlite else PostgresQueue(database)
+        self.workers = WorkerStore(database)
+        self.agents = AgentStore(database)
+        self.tenants = TenantStore(database)
+        self.audit = AuditStore(database)
+        self.seals = SealStore(database)
+        self.checkpoints = SqliteCheckpoints(database) if on_sqlite else CheckpointStore(database)
+        self.holds = HoldStore(database)
+        self.events = EventStore(database)
+        self.controls = ControlStore(database)
+        self.costs = CostStore(database)
+        self.retention = RetentionStore(database)
+        self.order = OrderStore(database)
+        self.reservations = ReservationStore(database)
+        self.templates = TemplateStore(database)
+        self.groups = GroupStore(database)
+        self.webhooks = WebhookStore(database)
+        self.approvals = ApprovalStore(database, new_id)
+        self.people = PeopleStore(database)
+        self.keys = ApiKeyStore(database)
+        self.accounts = AccountStore(database)
+        self.sign_ins = SignInStore(database)
+        self.http = HttpStateStore(database)
+        self.erasing = ErasureStore(database)
+        self.job_search = JobSearchStore(database)
+        self.runs = RunStore(database)
+        self.stats = StatsStore(database)
+        self.gauges = GaugeStore(database)
+        self.graphs = GraphStore(database)
+        self.grants = GrantStore(database)
+        self.requests = ExecutionRequestStore(database)
+        self.billing = BillingStore(database)
+        self.schedules = ScheduleStore(database)
+        self.slots = SlotStore(database)
 
     @property
-    def jobs(self) -> JobStore: ...
-    @property
-    def queue(self) -> Queue: ...
-    @property
-    def workers(self) -> WorkerStore: ...
-    @property
-    def agents(self) -> AgentStore: ...
-    @property
-    def tenants(self) -> TenantStore: ...
-    @property
-    def audit(self) -> AuditStore: ...
-    @property
-    def seals(self) -> SealStore: ...
-    @property
-    def checkpoints(self) -> CheckpointStore: ...
-    @property
-    def holds(self) -> HoldStore: ...
-    @property
-    def events(self) -> EventStore: ...
-    @property
-    def order(self) -> OrderStore: ...
-    @property
-    def reservations(self) -> ReservationStore: ...
-    @property
-    def controls(self) -> ControlStore: ...
-    @property
-    def webhooks(self) -> WebhookStore: ...
-    @property
-    def costs(self) -> CostStore: ...
-    @property
-    def retention(self) -> RetentionStore: ...
-    @property
-    def templates(self) -> TemplateStore: ...
-    @property
-    def graphs(self) -> GraphStore: ...
-    @property
-    def groups(self) -> GroupStore: ...
-    @property
-    def approvals(self) -> ApprovalStore: ...
-    @property
-    def erasing(self) -> ErasureStore: ...
-    @property
-    def people(self) -> PeopleStore: ...
-    @property
-    def keys(self) -> ApiKeyStore: ...
-    @property
-    def accounts(self) -> AccountStore: ...
-    @property
-    def sign_ins(self) -> SignInStore: ...
-    @property
-    def http(self) -> HttpStateStore: ...
-    @property
-    def runs(self) -> RunStore: ...
-    @property
-    def job_search(self) -> JobSearchStore: ...
-    @property
-    def stats(self) -> StatsStore: ...
-    @property
-    def gauges(self) -> GaugeStore: ...
-    @property
-    def grants(self) -> GrantStore: ...
-    @property
-    def requests(self) -> ExecutionRequestStore: ...
-    @property
-    def billing(self) -> BillingStore: ...
-    @property
-    def schedules(self) -> ScheduleStore: ...
-    @property
-    def slots(self) -> SlotStore: ...
-    @property
-    def schema(self) -> Schema: ...
-    @property
-    def signals(self) -> Signals: ...
-    @property
-    def description(self) -> str:
-        """What people are told about where the data is, without secrets."""
+    def schema(self) -> Schema:
+        return self.database.schema
 
-    async def open(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-
-# -- store -------------------------------------------------------------------------------------
-# The store on one SQLite file.
-
-
-class SqliteStore:
-    """Opening creates the schema, and migrates an older one: there is nobody else to ask."""
-
-    def __init__(self, path: Path, clock: Clock, new_id: NewId) -> None:
-        self._database = SqliteDatabase(path, clock)
-        self.description = f"SQLite, {path}"
-        self.signals = self._database.signals
-        self.schema = SqliteSchema(self._database, clock)
-        self.jobs = JobStore(self._database)
-        self.queue = SqliteQueue(self._database)
-        self.workers = WorkerStore(self._database)
-        self.agents = AgentStore(self._database)
-        self.tenants = TenantStore(self._database)
-        self.audit = AuditStore(self._database, instant)
-        self.seals = SealStore(self._database)
-        self.checkpoints = SqliteCheckpoints(self._database)
-        self.holds = HoldStore(self._database)
-        self.events = EventStore(self._database)
-        self.controls = ControlStore(self._database)
-        self.costs = CostStore(self._database)
-        self.retention = RetentionStore(self._database, instant, most_at_once=700)  # Every other writer waits for a deletion.
-        self.order = OrderStore(self._database)
-        self.reservations = ReservationStore(self._database)
-        self.templates = TemplateStore(self._database)
-        self.groups = GroupStore(self._database)
-        self.webhooks = WebhookStore(self._database)
-        self.approvals = ApprovalStore(self._database, new_id)
-        self.people = PeopleStore(self._database)
-        self.keys = ApiKeyStore(self._database)
-        self.accounts = AccountStore(self._database)
-        self.sign_ins = SignInStore(self._database)
-        self.http = HttpStateStore(self._database)
-        self.erasing = ErasureStore(self._database)
-        self.job_search = JobSearchStore(self._database, instant)
-        self.runs = RunStore(self._database)
-        self.stats = StatsStore(self._database)
-        self.gauges = GaugeStore(self._database)
-        self.graphs = GraphStore(self._database)
-        self.grants = GrantStore(self._database)
-        self.requests = ExecutionRequestStore(self._database)
-        self.billing = BillingStore(self._database)
-        self.schedules = ScheduleStore(self._database)
-        self.slots = SlotStore(self._database)
+    @property
+    def signals(self) -> Signals:
+        return self.database.signals
 
     async def open(self, *, prepare: bool = True) -> None:
-        await in_a_thread(self._database.open)
-        if prepare:
-            try:
-                await self.schema.upgrade()
-            except BaseException:
-                await self.close()
-                raise
+        """Opens it in this event loop: creates the schema in an empty database, unless `prepare` is False."""
+        await self.database.open(prepare=prepare)
 
     async def close(self) -> None:
-        await in_a_thread(self._database.close)
-
-
-# -- store -------------------------------------------------------------------------------------
-# The store on PostgreSQL, in the schema `cortex`.
-
-
-class PostgresStore:
-    """Opening creates the schema in an empty database; an older one is refused, because other programs may depend on it."""
-
-    def __init__(self, url: str, new_id: NewId) -> None:
-        self._database = PostgresDatabase(url)
-        self.description = self._database.where
-        self.signals = PostgresSignals(self._database)
-        self.schema = PostgresSchema(self._database)
-        self.jobs = JobStore(self._database)
-        self.queue = PostgresQueue(self._database, self.signals.wake_all)
-        self.workers = WorkerStore(self._database)
-        self.agents = AgentStore(self._database)
-        self.tenants = TenantStore(self._database)
-        self.audit = AuditStore(self._database, lambda moment: moment)
-        self.seals = SealStore(self._database)
-        self.checkpoints = CheckpointStore(self._database)
-        self.holds = HoldStore(self._database)
-        self.events = EventStore(self._database)
-        self.controls = ControlStore(self._database)
-        self.costs = CostStore(self._database)
-        self.retention = RetentionStore(self._database, lambda moment: moment, most_at_once=3_000)
-        self.order = OrderStore(self._database)
-        self.reservations = ReservationStore(self._database)
-        self.templates = TemplateStore(self._database)
-        self.groups = GroupStore(self._database)
-        self.webhooks = WebhookStore(self._database)
-        self.approvals = ApprovalStore(self._database, new_id)
-        self.people = PeopleStore(self._database)
-        self.keys = ApiKeyStore(self._database)
-        self.accounts = AccountStore(self._database)
-        self.sign_ins = SignInStore(self._database)
-        self.http = HttpStateStore(self._database)
-        self.erasing = ErasureStore(self._database)
-        self.job_search = JobSearchStore(self._database, lambda moment: moment)
-        self.runs = RunStore(self._database)
-        self.stats = StatsStore(self._database)
-        self.gauges = GaugeStore(self._database)
-        self.graphs = GraphStore(self._database)
-        self.grants = GrantStore(self._database)
-        self.requests = ExecutionRequestStore(self._database)
-        self.billing = BillingStore(self._database)
-        self.schedules = ScheduleStore(self._database)
-        self.slots = SlotStore(self._database)
-
-    async def open(self, *, prepare: bool = True) -> None:
-        if prepare:
-            await self._prepare_schema()
-        await self._database.open(prepare_statements=await self.signals.probe())
-
-    async def close(self) -> None:
-        self.queue.close()
-        await self.signals.close()
-        await self._database.close()
-
-    async def _prepare_schema(self) -> None:
-        status = await self.schema.status()
-        if status.current == 0:
-            await self.schema.upgrade()
-        elif status.pending:
-            raise WrongDatabase(
-                f"{self.description} has schema version {status.current}, this program needs {status.latest}. "
-                "Run: cortex db upgrade"
-            )
+        """Closes it in this event loop."""
+        await self.database.close()

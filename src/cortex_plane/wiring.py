@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -19,6 +19,7 @@ from cortex_plane.graphs.store import GraphExecutor
 from cortex_plane.ids import NewId, new_id
 from cortex_plane.schedules.model import SERVICE_NAME
 from cortex_plane.settings import DISCORD_URL, SLACK_URL, TELEGRAM_URL, Settings
+from cortex_plane.storage.database import Database, Session
 from cortex_plane.webhooks.model import EndpointId, Target
 
 if TYPE_CHECKING:
@@ -39,17 +40,23 @@ IN_THIS_PROCESS = "http://localhost"
 
 
 def open_store(database_url: str, clock: Clock | None = None, ids: NewId = new_id) -> Store:
-    """The store that an address names, not opened yet."""
+    """The store that an address names. It opens when it is first used."""
+    from cortex_plane.stores import Store
+
+    return Store(Database(_new_session(database_url, clock or SystemClock())), ids)
+
+
+def _new_session(database_url: str, clock: Clock) -> Callable[[], Session]:
     scheme = database_url.partition("://")[0]
     if scheme in POSTGRES:
         _check_postgres(database_url)
-        from cortex_plane.stores import PostgresStore
+        from cortex_plane.storage.postgres.database import PostgresDatabase
 
-        return PostgresStore(database_url, ids)
+        return partial(PostgresDatabase, database_url)
     if scheme == "sqlite":
-        from cortex_plane.stores import SqliteStore
+        from cortex_plane.storage.sqlite.database import SqliteDatabase
 
-        return SqliteStore(_sqlite_path(database_url), clock or SystemClock(), ids)
+        return partial(SqliteDatabase, _sqlite_path(database_url), clock)
     raise WrongDatabase(
         f"A database address begins with sqlite:// or postgresql://, not {scheme!r:.20}. "
         "Use sqlite:///file.db or postgresql://user:password@host/database."

@@ -135,7 +135,7 @@ async def house_on(database_url: str, browser: Browser, folder: Path) -> AsyncIt
     plane = Plane(settings=settings)
     async with served(create_dashboard(plane)) as root:
         house = House(plane, root, browser)
-        await plane.store
+        await plane.open()
         try:
             yield house
         finally:

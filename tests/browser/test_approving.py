@@ -32,7 +32,7 @@ async def link_for(house: House, request: ApprovalRequest, name: str) -> str:
     token = mint(token_bytes(TOKEN_BYTES))
     person = await house.plane.people.get(name)
     linked = await house.plane.people.link(name, "email", f"{name}@example.com")
-    store = await house.plane.store
+    store = house.plane.store
     assert await store.approvals.put_token(request.id, person.id, "email", linked.channel_user_id, token.hash)
     return f"/approvals/{token.plaintext}"
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 async def words_in_queue(house: House) -> list[str]:
     """In the order in which they would be claimed."""
-    store = await house.plane.store
+    store = house.plane.store
     jobs = [await house.plane.get(entry.job_id) for entry in await look_into_queue(store, "words", 10)]
     return [job.payload["word"] for job in jobs]
 
@@ -77,7 +77,7 @@ async def test_a_queue_is_paused_and_its_job_says_why_it_waits(house: House) -> 
     await expect(page.get_by_role("heading", name="Why is it waiting?")).to_be_visible()
     await expect(page.get_by_test_id("why")).to_contain_text("the printer is empty")
 
-    control = await (await house.plane.store).controls.get(Scope.QUEUE, "words")
+    control = await house.plane.store.controls.get(Scope.QUEUE, "words")
     assert (control.paused, control.paused_by) == (True, "user:operator")
     await page.goto("/queues/words")
     await page.get_by_role("button", name="Go on").click()
@@ -94,7 +94,7 @@ async def test_the_gate_is_closed_with_a_reason_that_every_page_then_shows(house
     await page.goto("/jobs")
     await expect(page.get_by_test_id("gate-closed")).to_contain_text("the model is down")
 
-    gate = await (await house.plane.store).controls.get(Scope.GATE, "")
+    gate = await house.plane.store.controls.get(Scope.GATE, "")
     assert (gate.paused, gate.pause_reason, gate.paused_by) == (True, "the model is down", "user:operator")
 
 

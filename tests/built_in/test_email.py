@@ -325,7 +325,7 @@ async def test_a_busy_graph_is_tried_again(plane: TestPlane, graph: Api) -> None
 async def test_the_audit_keeps_that_it_was_sent_and_to_how_many(plane: TestPlane, mail: Smtp) -> None:
     job_id, _ = await sent(plane, by_smtp(mail), LONG)
 
-    [record] = [one for one in await (await plane.store).audit.list(job_id) if one.entry.action == "EMAIL_SENT"]
+    [record] = [one for one in await plane.store.audit.list(job_id) if one.entry.action == "EMAIL_SENT"]
     assert (record.entry.object_type, record.entry.actor) == ("job", "EMAIL_SEND")
     assert record.entry.details == {
         "recipients": 4,
@@ -342,7 +342,7 @@ async def test_what_was_not_sent_is_not_in_the_audit(plane: TestPlane, mail: Smt
     job = await plane.submit("EMAIL_SEND", SHORT)
     await plane.work()
 
-    assert "EMAIL_SENT" not in [one.entry.action for one in await (await plane.store).audit.list(job.id)]
+    assert "EMAIL_SENT" not in [one.entry.action for one in await plane.store.audit.list(job.id)]
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ async def test_an_email_that_was_recorded_is_not_sent_again(plane: TestPlane, ma
 
     await job.result(timeout=5)
     assert len(mail.envelopes) == 1
-    assert len([one for one in await (await plane.store).audit.list(job.id) if one.entry.action == "EMAIL_SENT"]) == 1
+    assert len([one for one in await plane.store.audit.list(job.id) if one.entry.action == "EMAIL_SENT"]) == 1
 
 
 async def test_another_way_can_be_chosen(plane: TestPlane, mail: Smtp) -> None:

@@ -52,7 +52,7 @@ def key(database_url: str, run_in: RunIn, monkeypatch: pytest.MonkeyPatch) -> Ma
     def make(*roles: str, tenant: str | None = None, user: str | None = None) -> None:
         async def add(plane: Plane) -> str:
             if tenant not in (None, "default"):
-                await add_tenant(await plane.store, plane._ids, str(tenant))
+                await add_tenant(plane.store, plane._ids, str(tenant))
             if user is not None:
                 for role in roles:
                     await plane.access.give_role(user, role, tenant=tenant)

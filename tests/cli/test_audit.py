@@ -46,7 +46,7 @@ def url(database_url: str, run_in: RunIn) -> str:
         await record("GATE_CLOSED", "gate", "gate", actor="cli:ada", reason="maintenance")
         await record("GATE_OPENED", "gate", "gate", actor="cli:ada")
         await record("JOB_MOVED", "job", "7", actor="cli:eve", details={"place": "front"})
-        sealer = Sealer(await plane.store)
+        sealer = Sealer(plane.store)
         await sealer.once()
         await sealer.once()
         await record("LOGIN", "user", "\x1b[31mmallory")
@@ -206,7 +206,7 @@ def test_very_many_findings_are_cut(run: Run, database_url: str, run_in: RunIn) 
     async def fill(plane: Plane) -> None:
         for _ in range(MOST_FINDINGS + 5):
             await AuditLog(plane).record("DONE", "job", "1")
-        sealer = Sealer(await plane.store)
+        sealer = Sealer(plane.store)
         await sealer.once()
         await sealer.once()
 

@@ -186,7 +186,7 @@ def test_workers_are_listed_while_they_live(cortex: Cortex, folder: Path, run_in
     url = f"sqlite:///{folder}/x.db"
 
     async def register(plane: Plane) -> None:
-        store = await plane.store
+        store = plane.store
         for number, lease_seconds in ((1, 60.0), (2, 0.001)):
             worker_id = WorkerId(f"0199a8c2-0000-7000-8000-00000000000{number}")
             await store.workers.register(NewWorker(worker_id, f"host:{number}", ("default",), ("greet",), 5, lease_seconds))

@@ -49,7 +49,7 @@ To follow it:  cortex jobs watch <id> --database-url {url}
 
 def test_a_worker_that_could_take_it_is_noticed_while_it_lives(cortex: Cortex, url: str, run_in: RunIn) -> None:
     async def register(plane: Plane) -> None:
-        store = await plane.store
+        store = plane.store
         await store.workers.register(NewWorker(WorkerId(plane._ids()), "dead:1", ("mail",), ("greet",), 5, 0.001))
         await store.workers.register(NewWorker(WorkerId(plane._ids()), "live:2", ("default",), ("greet",), 5, 60.0))
 

@@ -35,7 +35,7 @@ def endpoint_id(hooks: Callable[..., Result]) -> str:
 
 async def fail_all(plane: Plane) -> None:
     """What a worker would do whose every delivery is refused."""
-    store = await plane.store
+    store = plane.store
     worker = WorkerId(new_id())
     await store.workers.register(NewWorker(worker, "w", ("cortex",), ("cortex.webhook",), 1, 15.0))
     claimed = await store.queue.claim(worker, ("cortex",), ("cortex.webhook",), [RunId(new_id())])

@@ -30,7 +30,7 @@ ALL = LIST + "<id>  host:2  ✗ LOST  0 of 1  <ago> <span>  default: greet\n"
 @pytest.fixture
 def url(database_url: str, run_in: RunIn, monkeypatch: pytest.MonkeyPatch) -> str:
     async def fill(plane: Plane) -> None:
-        workers = (await plane.store).workers
+        workers = plane.store.workers
         await workers.register(NewWorker(WorkerId(LIVING), "host:1", ("default", "mail"), ("greet",), 5))
         await workers.register(NewWorker(WorkerId(GONE), "host:2", ("default",), ("greet",), 1))
         await workers.give_up(WorkerId(GONE))

@@ -111,7 +111,7 @@ class NotedExecution:
 
 async def runner(plane: TestPlane, execution: ExecutionService | None = None) -> SlotRunner:
     """What looks after slots, without a worker around it."""
-    store = await plane.store
+    store = plane.store
     directory = Directory(store)
     service = execution or LocalExecution(store, directory, plane.clock, new_id)
     return SlotRunner(store, directory, service, plane.clock, new_id)

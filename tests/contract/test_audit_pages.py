@@ -116,7 +116,7 @@ async def test_a_plane_records_lists_and_verifies(plane: TestPlane) -> None:
     audit = AuditLog(plane)
     await audit.record("LOGIN", "user", "ada", actor="ada", reason="works", source="web", tenant="default", details={"n": 1.0})
     await audit.record("LOGOUT", "user", "ada")
-    sealer = Sealer(await plane.store)
+    sealer = Sealer(plane.store)
     await sealer.once()
     await sealer.once()
 

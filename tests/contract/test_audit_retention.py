@@ -192,7 +192,7 @@ async def test_a_page_goes_on_where_its_last_entry_was_pruned(log: Scene, raw: R
 
 async def test_a_plane_prunes_at_once_when_asked_and_heeds_its_setting(plane: TestPlane, raw: Raw, tmp_path: Path) -> None:
     await plane.audit.record("DONE", "thing", "7", actor="ada")
-    await seal_audit(await plane.store, 10_000, as_datetime(plane.clock.now()))
+    await seal_audit(plane.store, 10_000, as_datetime(plane.clock.now()))
     await plane.retention.add(KEEP, record="audit-log")
     await plane.clock.advance(KEEP)
     plane.settings = replace(plane.settings, seal_export=f"file:{tmp_path / 'seals'}")
@@ -368,7 +368,7 @@ async def test_a_recorded_mark_needs_a_rule_that_no_longer_keeps_the_seal(log: S
 
 
 async def test_people_and_tenants_are_erased_from_a_log_that_was_pruned(plane: TestPlane, raw: Raw) -> None:
-    store = await plane.store
+    store = plane.store
     await plane.tenants.add("acme", actor="user:quentin")
     await plane.access.add_user("quentin", actor="user:bob")
     await seal_audit(store, 10_000, as_datetime(plane.clock.now()))

@@ -35,9 +35,9 @@ class Workshop:
             await ctx.call("part", cents=50, breaks=True)
 
     async def start(self, grant_id: str) -> str:
-        opened, plane = await self.plane._open_here(), self.plane
+        plane = self.plane
         wish = RunWish("agent:whole", "the-key", grant_id, {})
-        started = await start_run(opened.store, opened.directory, plane.clock, plane._ids, wish)
+        started = await start_run(self.plane.store, self.plane.directory, plane.clock, plane._ids, wish)
         await plane.work()
         return started.run_id
 
@@ -81,7 +81,7 @@ async def test_the_outcome_of_a_request_is_that_of_its_run_not_of_a_child(plane:
     shop.breaks = True
     grant = await plane.grants.add(["agent:run:whole"])
     run_id = await shop.start(grant.id)
-    request = await (await plane.store).requests.by_run(run_id)  # type: ignore[arg-type]
+    request = await plane.store.requests.by_run(run_id)  # type: ignore[arg-type]
 
     assert request is not None
     assert (request.outcome, request.finished_at) == (JobStatus.FAILED, (await plane.get(run_id)).finished_at)
@@ -109,7 +109,7 @@ async def test_the_database_itself_makes_no_successor_under_a_revoked_grant(plan
     grant = await plane.grants.add(["agent:run:whole"])
     run_id = await shop.start(grant.id)
     await plane.grants.revoke(grant.id)
-    store = await plane.store
+    store = plane.store
 
     assert not await store.jobs.retry(run_id, plane._ids(), None)  # type: ignore[arg-type]
     assert not await store.jobs.resume(run_id, plane._ids(), None)  # type: ignore[arg-type]

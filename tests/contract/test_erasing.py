@@ -28,7 +28,7 @@ async def _everything(raw: Raw) -> str:
 
 
 async def _seal(plane: TestPlane) -> None:
-    await seal_audit(await plane.store, 10_000, as_datetime(plane.clock.now()))
+    await seal_audit(plane.store, 10_000, as_datetime(plane.clock.now()))
 
 
 async def _a_life(plane: TestPlane, tenant: str = "default") -> str:
@@ -63,9 +63,8 @@ async def _a_life(plane: TestPlane, tenant: str = "default") -> str:
 
 async def _runs_and_grants(plane: TestPlane, tenant: str) -> None:
     used, revoked = [await plane.grants.add(["agent:run:echo"], tenant=tenant, user="quentin") for _ in range(2)]
-    opened = await plane._open_here()
     wish = RunWish("agent:echo", "of bob", used.id, {}, service_name="user:quentin", requested_by=["user:quentin"])
-    await start_run(opened.store, opened.directory, plane.clock, plane._ids, wish)
+    await start_run(plane.store, plane.directory, plane.clock, plane._ids, wish)
     await plane.grants.revoke(revoked.id, actor="user:quentin", reason="quentin has left")
     await plane.schedules.add("nightly", "agent:echo", "0 3 * * *", tenant=tenant, created_by="user:quentin")
     await plane.schedules.pause("nightly", tenant=tenant, actor="user:quentin", reason="quentin's holiday")

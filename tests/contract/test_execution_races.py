@@ -22,7 +22,7 @@ Start = Callable[[str], Awaitable[Started]]
 
 
 async def starter(plane: TestPlane, grant_id: str) -> Start:
-    store = await plane.store
+    store = plane.store
     directory = Directory(store)
 
     async def start(key: str) -> Started:

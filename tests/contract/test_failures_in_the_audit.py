@@ -51,7 +51,7 @@ async def denied(plane: TestPlane) -> JobHandle[Any]:
 async def expired(plane: TestPlane) -> JobHandle[Any]:
     job = await _asking(plane)
     await plane.clock.advance(hours=25)
-    await (await plane.store).approvals.expire(10)
+    await plane.store.approvals.expire(10)
     return job
 
 
@@ -77,7 +77,7 @@ async def out_of_time(plane: TestPlane) -> JobHandle[Any]:
     job = await plane.submit("sleeper", deadline=3600)
     await plane.work()
     await plane.clock.advance(hours=1, seconds=1)
-    await (await plane.store).jobs.end_overdue(10)
+    await plane.store.jobs.end_overdue(10)
     return job
 
 
@@ -121,7 +121,7 @@ async def test_a_permanent_failure_is_in_the_audit_log_once(plane: TestPlane, wa
 
     found = await plane.get(job.id)
     assert found.status is JobStatus.FAILED
-    failures = [one.entry for one in await (await plane.store).audit.list(job.id) if one.entry.action == "JOB_FAILED"]
+    failures = [one.entry for one in await plane.store.audit.list(job.id) if one.entry.action == "JOB_FAILED"]
     assert [one.details["error"] for one in failures] == [WAYS[way]]
     assert failures[0].details["error_message"] == found.error_message
 
@@ -135,7 +135,7 @@ async def test_of_a_chain_only_the_last_failure_is_in_the_audit_log(plane: TestP
     await plane.work()
 
     last = (await plane.get(job.id)).retried_as
-    store = await plane.store
+    store = plane.store
     assert last is not None
     assert await store.audit.list(job.id) == []
     assert [one.entry.action for one in await store.audit.list(last)] == ["JOB_EXHAUSTED_RETRIES"]

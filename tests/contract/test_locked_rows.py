@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from cortex_plane.jobs.model import Claimed, JobId
 from cortex_plane.jobs.outcomes import Done
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.queues.model import Control, Scope
+from cortex_plane.storage.database import Database
 from cortex_plane.storage.postgres.database import PostgresDatabase
 from cortex_plane.worker.rescue import deliver_batch
 from tests.contract.approval_scene import Desk
@@ -330,8 +332,9 @@ async def test_a_locked_job_is_waited_for_only_briefly_behind_a_pooler(
     person, *_ = four
     ann = await desk.user("ann", "approver")
     request = await desk.asked(ann, ttl_seconds=60)
-    database = PostgresDatabase(database_url)
-    await database.open(prepare_statements=False)
+    database: Any = Database(lambda: PostgresDatabase(database_url))
+    await database.open(prepare=False)
+    database.session._prepare = False
     try:
         async with locked(person, "job", f"id = '{request.job_id}'"):
             with pytest.raises(Contended):

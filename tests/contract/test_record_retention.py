@@ -85,7 +85,7 @@ async def test_slots_go_and_the_newest_of_each_schedule_stays(plane: TestPlane) 
 async def test_requests_go_with_their_receipts_and_open_ones_stay(plane: TestPlane) -> None:
     reporting(plane)
     grant = await plane.grants.add(["agent:run:report"])
-    store = await plane.store
+    store = plane.store
     directory = Directory(store)
     ended = await start_run(store, directory, plane.clock, new_id, RunWish("agent:report", "ended", grant.id, {}))
     await plane.work()
@@ -109,7 +109,7 @@ async def test_a_group_goes_with_its_last_member(plane: TestPlane) -> None:
     deleted = await plane.retention.run()
 
     assert deleted >= 2
-    assert await (await plane.store).groups.get(finished.id) is None
+    assert await plane.store.groups.get(finished.id) is None
 
 
 @pytest.mark.parametrize("what", [{"agent": "echo"}, {"status": "FAILED"}, {"tenant": "default"}])

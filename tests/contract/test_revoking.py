@@ -121,17 +121,16 @@ async def test_a_service_account_is_owned_by_an_admin_and_neither_signs_in_nor_d
 
 
 async def test_nobody_makes_a_key_for_another_person(plane: TestPlane) -> None:
-    opened = await plane._open_here()
-    here = await opened.directory.tenant("default")
+    here = await plane.directory.tenant("default")
     for name in ("ann", "ben"):
         await plane.access.add_user(name)
         await plane.access.give_role(name, "admin", tenant="default")
     ann = (await plane.people.get("ann")).id
 
-    assert await owner_for(opened.store, ann, here, None) == "ann"
-    assert await owner_for(opened.store, None, here, None) is None
+    assert await owner_for(plane.store, ann, here, None) == "ann"
+    assert await owner_for(plane.store, None, here, None) is None
     with pytest.raises(Denied, match="belongs to whoever makes it"):
-        await owner_for(opened.store, ann, here, "ben")
+        await owner_for(plane.store, ann, here, "ben")
 
 
 async def test_disabling_a_person_ends_keys_sign_ins_sessions_and_tokens_for_good(scene: Scene, desk: Desk) -> None:
@@ -213,7 +212,7 @@ async def test_unlinking_an_address_voids_what_was_sent_there(plane: TestPlane) 
     await plane.submit("gate")
     await plane.work()
     (request,) = await plane.approvals.list()
-    approvals = (await plane.store).approvals
+    approvals = plane.store.approvals
     made = {}
     for channel in (gone, kept):
         made[channel.id] = token()
@@ -268,7 +267,7 @@ async def test_a_message_on_its_way_opens_nothing_once_its_receiver_was_revoked(
     await plane.submit("gate")
     await plane.work()
 
-    approvals = (await plane.store).approvals
+    approvals = plane.store.approvals
     [sent] = teams.tokens
     assert await approvals.by_token(sent) is None
     (request,) = await plane.approvals.list()
@@ -290,7 +289,7 @@ async def test_a_message_that_is_not_sent_because_of_an_unlinking_leaves_the_oth
     _, gone = [await plane.people.link("ann", "teams", address) for address in ("1", "2")]
     await plane.submit("gate")
     await plane.work()
-    store = await plane.store
+    store = plane.store
     (asked,) = await plane.approvals.list()
     request = await store.approvals.get(asked.id)
     assert request is not None
@@ -344,8 +343,7 @@ async def test_a_grant_that_served_others_too_is_kept(plane: TestPlane) -> None:
     shared, used = [await plane.grants.add(["agent:run:report"]) for _ in range(2)]
     for name, grant in (("one", shared), ("two", shared), ("three", used)):
         await plane.schedules.add(name, "agent:report", "0 * * * *", grant=grant.id)
-    opened = await plane._open_here()
-    await start_run(opened.store, opened.directory, plane.clock, plane._ids, RunWish("agent:report", "mine", used.id, {}))
+    await start_run(plane.store, plane.directory, plane.clock, plane._ids, RunWish("agent:report", "mine", used.id, {}))
 
     for name in ("one", "three"):
         await plane.schedules.remove(name)

@@ -19,16 +19,16 @@ async def test_schedules_are_not_polled(plane: TestPlane, database_url: str) -> 
     reporting(plane)
     await plane.schedules.add("hourly", "agent:report", "0 * * * *")
     await plane.work()
-    store: Any = await plane.store
+    store: Any = plane.store
     asked: list[str] = []
     for name in ("read", "write", "write_small", "write_batch", "write_once"):
-        original = getattr(store._database, name)
+        original = getattr(store.database, name)
 
         def noting(statement: str, *values: Any, original: Any = original, **named: Any) -> Any:
             asked.append(statement)
             return original(statement, *values, **named)
 
-        setattr(store._database, name, noting)
+        setattr(store.database, name, noting)
 
     await plane.run_worker(until_idle=True)
 

@@ -305,8 +305,8 @@ async def test_a_deployment_after_ten_minutes_away_catches_up_all_that_the_rule_
 
 async def test_a_change_is_whole_or_not_at_all_wherever_whoever_makes_it_dies(plane: TestPlane) -> None:
     ran = reporting(plane)
-    store: Any = await plane.store
-    killer = Killer(store._database)
+    store: Any = plane.store
+    killer = Killer(store.database)
     statement, killer.struck = 0, True
     while killer.struck:
         statement += 1

@@ -21,16 +21,15 @@ pytestmark = pytest.mark.anyio
 async def test_of_many_workers_one_looks_through_the_schedules(plane: TestPlane) -> None:
     reporting(plane)
     await plane.schedules.add("hourly", "agent:report", "0 * * * *")
-    opened = await plane._open_here()
-    many = [Reconciler(opened.store, opened.directory, plane._ids) for _ in range(10)]
+    many = [Reconciler(plane.store, plane.directory, plane._ids) for _ in range(10)]
     turns: list[bool] = []
-    take_turn = opened.store.schedules.take_turn
+    take_turn = plane.store.schedules.take_turn
 
     async def noted(rest_seconds: float) -> bool:
         turns.append(await take_turn(rest_seconds))
         return turns[-1]
 
-    opened.store.schedules.take_turn = noted  # type: ignore[method-assign]
+    plane.store.schedules.take_turn = noted  # type: ignore[method-assign]
 
     await asyncio.gather(*(one.once() for one in many))
     await plane.clock.advance(minutes=4)

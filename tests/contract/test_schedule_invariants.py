@@ -69,7 +69,7 @@ async def test_grant_not_session(plane: TestPlane) -> None:
     [slot] = await slots(plane, "nightly")
     assert slot.run_id is not None
     assert (await plane.get(slot.run_id)).created_by == f"grant:{schedule.grant_id}"
-    request = await (await plane.store).requests.by_run(slot.run_id)
+    request = await plane.store.requests.by_run(slot.run_id)
     assert request is not None
     assert request.grant_id == schedule.grant_id
 
@@ -153,7 +153,7 @@ async def test_skip_missed_runs(plane: TestPlane) -> None:
 async def test_reconciler_guarantees_chain(plane: TestPlane, fate: str, database_url: str) -> None:
     ran = reporting(plane)
     await plane.schedules.add("hourly", "agent:report", "0 * * * *", input={"kind": "x"})
-    store = await plane.store
+    store = plane.store
     [job_id] = await waiting_slot_jobs(plane)
     await store.jobs.cancel(job_id, None, None)
     if fate == "deleted":
@@ -176,7 +176,7 @@ async def test_grant_validated_twice(plane: TestPlane, database_url: str) -> Non
     async with raw_client(database_url, plane.clock) as raw:
         await raw(f"update cortex.execution_grant set revoked_at = {raw.now}")
     await plane.clock.set(schedule.next_run_at)
-    service, store = NotedExecution(), await plane.store
+    service, store = NotedExecution(), plane.store
 
     ended = await look_after(plane, schedule, schedule.next_run_at, service)
 
@@ -191,7 +191,7 @@ async def test_the_service_validates_the_scope_the_time_and_the_uses(plane: Test
     reporting(plane)
     reporting(plane, "other")
     grant = await plane.grants.add(["agent:run:report"], expires_at=plane.clock.moment() + HOUR, max_uses=1)
-    store = await plane.store
+    store = plane.store
 
     async def start(graph_id: str, key: str) -> None:
         await start_run(store, Directory(store), plane.clock, new_id, RunWish(graph_id, key, grant.id, {}))
@@ -238,7 +238,8 @@ async def test_execution_via_service_api() -> None:
 async def test_execution_via_service_api_over_http(plane: TestPlane) -> None:
     """A worker whose plane serves itself reaches graphs through the API's own door, and through no other."""
     app = serve_itself(plane)
-    plane._opened.clear()
+    plane.__dict__.pop("execution", None)
+    plane.__dict__.pop("built_in", None)
     ran = reporting(plane)
     asked: list[tuple[str, str]] = []
 
@@ -298,7 +299,7 @@ async def test_execution_idempotency_persisted_over_http(plane: TestPlane, datab
 async def test_execution_idempotency_persisted(plane: TestPlane, database_url: str) -> None:
     ran = reporting(plane)
     grant = await plane.grants.add(["agent:run:*"])
-    store = await plane.store
+    store = plane.store
 
     async def start(kind: str) -> tuple[JobId, bool]:
         wish = RunWish("agent:report", "the-key", grant.id, {"kind": kind})
@@ -330,7 +331,7 @@ async def test_run_ownership_boundary(plane: TestPlane, database_url: str) -> No
     schedule = await plane.schedules.add("hourly", "agent:report", "0 * * * *")
     assert schedule.next_run_at is not None
     await plane.clock.set(schedule.next_run_at)
-    store = await plane.store
+    store = plane.store
 
     async def run(key: str) -> str:
         wish = RunWish("agent:report", key, schedule.grant_id, {})

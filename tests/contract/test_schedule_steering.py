@@ -111,7 +111,7 @@ async def test_a_paused_schedule_has_no_slots_until_it_is_resumed(plane: TestPla
     assert ran == []
     assert await slots(plane, "hourly") == []
     assert resumed.next_run_at == datetime(2026, 1, 5, 12, tzinfo=UTC)
-    actions = [one.entry.action for one in await (await plane.store).audit.list(resumed.id)]
+    actions = [one.entry.action for one in await plane.store.audit.list(resumed.id)]
     assert actions == ["SCHEDULE_ADDED", "SCHEDULE_PAUSED", "SCHEDULE_RESUMED"]
 
 
@@ -182,7 +182,7 @@ async def test_revoking_a_grant_stops_all_that_goes_on_under_it(plane: TestPlane
     assert revoked.schedules == 1
     assert revoked.jobs == (2 if overlap == "forbid" else 3)
     assert (await plane.schedules.get("other")).enabled
-    [_, entry] = await (await plane.store).audit.list(schedule.grant_id)
+    [_, entry] = await plane.store.audit.list(schedule.grant_id)
     assert (entry.entry.action, entry.entry.reason) == ("GRANT_REVOKED", "the contract ended")
     assert entry.entry.details == {"schedules": 1, "jobs": revoked.jobs}
     with pytest.raises(Conflict, match="already revoked by ada"):
@@ -236,7 +236,7 @@ async def test_a_change_of_rule_or_zone_moves_the_next_slot(plane: TestPlane) ->
 async def test_new_time_zone_data_is_reckoned_with_and_no_time_of_day_comes_twice(plane: TestPlane) -> None:
     reporting(plane)
     before = await plane.schedules.add("daily", "agent:report", "0 10 * * *")
-    store = await plane.store
+    store = plane.store
     await plane.clock.advance(HOUR)
     await settle(plane)
 
@@ -277,7 +277,7 @@ async def test_a_slot_whose_job_was_lost_gets_another_and_ends_as_its_run_does(p
     schedule = await plane.schedules.add("hourly", "agent:slow", "0 * * * *")
     await plane.clock.advance(HOUR)
     await settle(plane)
-    store = await plane.store
+    store = plane.store
     await store.jobs.cancel((await plane.schedules.get(schedule.id)).slot_job_id or schedule.id, None, None)  # type: ignore[arg-type]
 
     await plane.clock.advance(HOUR)

@@ -23,8 +23,8 @@ MOST_STATEMENTS = 100
 @pytest.mark.parametrize("overlap", ["forbid", "allow"])
 async def test_a_slot_runs_once_and_is_charged_once_wherever_its_runner_dies(plane: TestPlane, overlap: str) -> None:
     reporting(plane)
-    store: Any = await plane.store
-    scene, killer = Scene(store, plane.clock), Killer(store._database)
+    store: Any = plane.store
+    scene, killer = Scene(store, plane.clock), Killer(store.database)
     worker = await scene.worker()
 
     for statement in range(1, MOST_STATEMENTS):

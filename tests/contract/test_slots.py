@@ -131,8 +131,8 @@ async def test_a_slot_that_is_replaced_while_it_starts_leaves_nothing_behind(pla
 
     async def meanwhile() -> None:
         [slot] = await slots(plane, "hourly")
-        make_job = await slot_jobs(await plane.store, Directory(await plane.store), new_id)
-        await (await plane.store).slots.end(slot.id, "error", "replaced", "in the middle", make_job)
+        make_job = await slot_jobs(plane.store, Directory(plane.store), new_id)
+        await plane.store.slots.end(slot.id, "error", "replaced", "in the middle", make_job)
 
     service = NotedExecution(meanwhile=meanwhile)
     ended = await look_after(plane, schedule, at, service)
@@ -145,7 +145,7 @@ async def test_a_run_that_was_started_and_not_noted_is_stopped_when_its_slot_is_
     """The worker died between starting the run and noting it."""
     slow(plane)
     schedule = await plane.schedules.add("hourly", "agent:slow", "0 * * * *", overlap="replace")
-    store, at = await plane.store, schedule.next_run_at
+    store, at = plane.store, schedule.next_run_at
     assert at is not None
     await plane.clock.set(at)
     make_job = await slot_jobs(store, Directory(store), new_id)
@@ -184,7 +184,7 @@ async def test_a_start_that_is_refused_though_it_was_carried_out_leaves_the_slot
     """The service has started the run, and what stands between answers otherwise."""
     reporting(plane)
     schedule = await plane.schedules.add("hourly", "agent:report", "0 * * * *")
-    store, at = await plane.store, schedule.next_run_at
+    store, at = plane.store, schedule.next_run_at
     assert at is not None
     await plane.clock.set(at)
     real = LocalExecution(store, Directory(store), plane.clock, new_id)
@@ -225,7 +225,7 @@ async def test_a_replaced_run_is_stopped_though_the_service_is_away_for_hours(pl
     await plane.clock.set(at)
     await plane.work()
     [first] = await slots(plane, "hourly")
-    store = await plane.store
+    store = plane.store
     make_job = await slot_jobs(store, Directory(store), new_id)
     await store.slots.end(first.id, "error", "replaced", "The slot of 11:00 took its place.", make_job)
 

@@ -32,7 +32,7 @@ async def chooses(scene: Scene, raw: Raw) -> bool:
     """Whether a claim from the queue `default` for the agent `echo` goes the long way."""
     worker = await scene.worker()
     if raw.kind == "sqlite":
-        database: Any = scene.store._database  # type: ignore[attr-defined]
+        database: Any = scene.store.database
         [row] = await database.read("queue/is_steered", queues='["default"]', job_types='["echo"]')
         return bool(row["steered"])
     await raw("begin")

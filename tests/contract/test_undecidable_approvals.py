@@ -31,7 +31,7 @@ async def flagged(plane: TestPlane, job_id: str) -> dict[str, str | None]:
     """What each place says of it."""
     (request,) = await plane.approvals.list(job=job_id)
     why = {reason.code: reason.message for reason in await plane.why(job_id)}
-    audit = [one.entry for one in await (await plane.store).audit.list(request.id) if one.entry.action == "APPROVAL_UNDECIDABLE"]
+    audit = [one.entry for one in await plane.store.audit.list(request.id) if one.entry.action == "APPROVAL_UNDECIDABLE"]
     told = [await plane.get(one.id) for one in await plane.list(agent=WEBHOOK_AGENT)]
     events = [one.payload["event"] for one in told if one.payload["event"]["type"] == "approval.undecidable"]
     return {

@@ -58,7 +58,7 @@ async def test_registering_twice_changes_nothing(scene: Scene) -> None:
 async def test_a_heartbeat_renews_the_lease(scene: Scene) -> None:
     worker_id = await scene.worker(lease_seconds=10)
     await scene.clock.advance(seconds=7)
-    assert await asyncio.to_thread(scene.store.workers.beat, worker_id, 5.0)
+    assert await asyncio.to_thread(scene.store.workers.heartbeat(worker_id), 5.0)
 
     worker = await record(scene, worker_id)
     assert (worker.heartbeat_at, worker.lease_until) == (scene.now, scene.now + timedelta(seconds=10))
@@ -78,7 +78,7 @@ async def test_a_worker_that_does_not_live_has_no_heartbeat(scene: Scene, end: s
         case _:
             worker_id = WorkerId(new_id())
 
-    assert not await asyncio.to_thread(scene.store.workers.beat, worker_id, 5.0)
+    assert not await asyncio.to_thread(scene.store.workers.heartbeat(worker_id), 5.0)
     assert not await scene.store.workers.leave(worker_id)
     assert not await scene.store.workers.give_up(worker_id)
 
@@ -87,7 +87,7 @@ async def test_a_heartbeat_does_not_depend_on_the_event_loop(scene: Scene) -> No
     """The thread of the heart beats while the loop is blocked; here the loop is blocked by waiting for it."""
     worker_id = await scene.worker()
     with ThreadPoolExecutor(1) as heart:
-        beats = [heart.submit(scene.store.workers.beat, worker_id, 5.0).result(10) for _ in range(3)]
+        beats = [heart.submit(scene.store.workers.heartbeat(worker_id), 5.0).result(10) for _ in range(3)]
 
     assert beats == [Beat.GO_ON] * 3
 
@@ -222,11 +222,11 @@ async def test_workers_are_listed_living_first_then_the_latest(scene: Scene) -> 
 
 async def test_a_worker_that_is_to_be_drained_hears_of_it_at_its_heartbeat_and_keeps_its_lease(scene: Scene) -> None:
     worker_id = await scene.worker("host:1")
-    before = await asyncio.to_thread(scene.store.workers.beat, worker_id, 5.0)
+    before = await asyncio.to_thread(scene.store.workers.heartbeat(worker_id), 5.0)
 
     assert await drain_worker(scene.store, "host:1", actor="ada", reason="a new machine")
     await scene.clock.advance(seconds=7)
-    after = await asyncio.to_thread(scene.store.workers.beat, worker_id, 5.0)
+    after = await asyncio.to_thread(scene.store.workers.heartbeat(worker_id), 5.0)
 
     worker = await record(scene, worker_id)
     assert (before, after) == (Beat.GO_ON, Beat.DRAIN)

@@ -55,7 +55,7 @@ class Site:
             pass
         for role in roles:
             await self.plane.access.give_role(name, role, tenant=tenant)
-        signed_in = await open_sign_in(await self.plane.store, await self.plane.access.user(name))
+        signed_in = await open_sign_in(self.plane.store, await self.plane.access.user(name))
         client = await self.stranger()
         client.cookies.set(COOKIE, signed_in.token)
         return Browser(client, csrf_token(signed_in.token))

@@ -124,13 +124,13 @@ async def test_jobs_are_put_into_another_order(site: Site, admin: Browser) -> No
     await admin.post(f"/jobs/{third}/move?tenant=default", place="before", anchor=first, back="/queues/default")
     page = (await admin.get("/queues/default")).text
 
-    store = await site.plane.store
+    store = site.plane.store
     assert [entry.job_id for entry in await look_into_queue(store, "default", 10)] == [third, first, second]
     assert re.findall(r'data-job="([^"]+)"', page) == [third, first, second]
 
 
 async def test_a_queue_is_paused_limited_shared_and_goes_on(site: Site, admin: Browser) -> None:
-    store = await site.plane.store
+    store = site.plane.store
 
     await admin.post("/queues/default/pause", reason="repairs")
     await admin.post("/queues/default/limit", max_running="3")
@@ -160,7 +160,7 @@ async def test_the_gate_is_closed_with_a_reason_that_every_page_shows(site: Site
 async def test_an_approval_is_decided_with_changed_details(site: Site, admin: Browser) -> None:
     job_id = await site.submit("release", version="2")
     await site.plane.work()
-    store = await site.plane.store
+    store = site.plane.store
     [request] = await store.approvals.list()
 
     broken = await admin.note(await admin.post(f"/approvals/requests/{request.id}/decide", decision="approved", edits="{"))
@@ -182,7 +182,7 @@ async def test_an_approval_is_decided_with_changed_details(site: Site, admin: Br
 async def test_many_approvals_are_decided_at_once(site: Site, admin: Browser) -> None:
     jobs = [await site.submit("release", version=str(number)) for number in range(2)]
     await site.plane.work()
-    store = await site.plane.store
+    store = site.plane.store
     ids: list[str] = [request.id for request in await store.approvals.list()]
 
     said = await admin.note(await admin.post("/approvals/requests/decide", decision="denied", ids=ids))
@@ -194,7 +194,7 @@ async def test_many_approvals_are_decided_at_once(site: Site, admin: Browser) ->
 async def test_one_that_is_not_there_does_not_keep_the_others_from_being_decided(site: Site, admin: Browser) -> None:
     job_id = await site.submit("release")
     await site.plane.work()
-    [request] = await (await site.plane.store).approvals.list()
+    [request] = await site.plane.store.approvals.list()
 
     said = await admin.note(await admin.post("/approvals/requests/decide", decision="denied", ids=[new_id(), request.id]))
 
@@ -206,7 +206,7 @@ async def test_whoever_is_asked_by_name_decides_without_a_role(site: Site) -> No
     named = await site.browser(name="bob")
     job_id = await site.submit("ask", who="bob")
     await site.plane.work()
-    [request] = await (await site.plane.store).approvals.list()
+    [request] = await site.plane.store.approvals.list()
 
     home, inbox = await named.get("/"), await named.get("/approvals")
     said = await named.note(await named.post(f"/approvals/requests/{request.id}/decide", decision="approved"))
@@ -223,7 +223,7 @@ async def test_an_approver_decides_what_is_put_to_nobody_by_name_and_an_admin_do
     approver = await site.browser("approver", name="bob")
     await site.submit("release")
     await site.plane.work()
-    [request] = await (await site.plane.store).approvals.list()
+    [request] = await site.plane.store.approvals.list()
 
     refused = await admin.note(await admin.post(f"/approvals/requests/{request.id}/decide", decision="approved"))
     inboxes = [(await browser.get("/approvals")).text for browser in (admin, approver)]
@@ -237,7 +237,7 @@ async def test_whoever_decides_is_shown_the_whole_of_it_and_who_was_told(site: S
     looking = await site.browser("viewer", name="bob")
     await site.submit("ask", who="ada", api_key="hush-hush")
     await site.plane.work()
-    store = await site.plane.store
+    store = site.plane.store
     [request] = await store.approvals.list()
     ada = await find_user(store, "ada")
     await store.approvals.record_notification(request.id, Notification(ada.id, "slack", "U1", None, error="it hangs"))
@@ -257,7 +257,7 @@ async def test_what_others_are_asked_by_name_is_not_there_for_an_approver(site: 
     approver = await site.browser("approver", tenant="default")
     await site.submit("ask", who="bob")
     await site.plane.work()
-    [request] = await (await site.plane.store).approvals.list()
+    [request] = await site.plane.store.approvals.list()
     page = f"/approvals/requests/{request.id}"
 
     seen, tried = await approver.get(page), await approver.post(f"{page}/decide", decision="approved")
@@ -273,7 +273,7 @@ async def test_a_key_decides_on_a_page_only_if_it_was_made_for_that(site: Site) 
     key = await site.plane.access.add_key("bob's", ["viewer"], tenant="default", user="bob")
     await site.submit("release")
     await site.plane.work()
-    [request] = await (await site.plane.store).approvals.list()
+    [request] = await site.plane.store.approvals.list()
     program = await site.stranger()
 
     headers = {"Authorization": f"Bearer {key.secret}"}
@@ -289,7 +289,7 @@ async def test_an_approval_is_decided_on_its_page_however_many_newer_ones_wait(
     for _ in range(3):
         await site.submit("release")
     await site.plane.work()
-    requests = await (await site.plane.store).approvals.list()
+    requests = await site.plane.store.approvals.list()
 
     pages = [await admin.get(f"/approvals/requests/{request.id}") for request in requests]
 
@@ -371,7 +371,7 @@ async def test_without_a_workshop_no_worker_can_be_killed(site: Site, admin: Bro
 
 async def test_a_worker_is_drained_by_an_operator_and_shown_as_such(site: Site, admin: Browser) -> None:
     worker_id = WorkerId(new_id())
-    await (await site.plane.store).workers.register(NewWorker(worker_id, "host:1", ("default",), ("echo",), 5))
+    await site.plane.store.workers.register(NewWorker(worker_id, "host:1", ("default",), ("echo",), 5))
     offered = (await admin.get("/workers")).text
     viewer = await site.browser("viewer", name="ben")
 

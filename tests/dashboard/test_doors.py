@@ -127,7 +127,7 @@ async def test_what_belongs_to_another_tenant_is_not_there(site: Site) -> None:
     from cortex_plane.ids import new_id
     from cortex_plane.people.tenants import add_tenant
 
-    await add_tenant(await site.plane.store, new_id, "other")
+    await add_tenant(site.plane.store, new_id, "other")
     job_id = await site.submit(word="nobody-elses")
     neighbour = await site.browser("admin", tenant="other", name="eve")
 

@@ -72,7 +72,7 @@ async def filled(site: Site) -> dict[str, str]:
     await site.plane.pause(queue="default", reason="repairs", actor="user:ada")
     await site.plane.close_gate("night", actor="user:ada")
     await site.plane.access.add_key("import", ["submitter"], tenant="default")
-    [request] = await (await site.plane.store).approvals.list()
+    [request] = await site.plane.store.approvals.list()
     schedule = await site.plane.schedules.add("nightly", "agent:echo", "0 3 * * *")
     return {
         "schedule": schedule.id,
@@ -141,7 +141,7 @@ async def test_what_people_wrote_is_never_taken_for_markup(site: Site, admin: Br
 
 
 async def test_the_step_that_failed_is_named(site: Site, admin: Browser) -> None:
-    scene = Scene(await site.plane.store, site.plane.clock)
+    scene = Scene(site.plane.store, site.plane.clock)
     claimed = await scene.running()
     await scene.finish(claimed, Failed({"type": "StepFailed", "message": "no", "step": "pay#1"}, retryable=False))
 
@@ -149,7 +149,7 @@ async def test_the_step_that_failed_is_named(site: Site, admin: Browser) -> None
 
 
 async def test_a_job_that_failed_without_a_traceback_has_a_page_too(site: Site, admin: Browser) -> None:
-    scene = Scene(await site.plane.store, site.plane.clock)
+    scene = Scene(site.plane.store, site.plane.clock)
     claimed = await scene.running()
     await scene.finish(claimed, FATAL)
 

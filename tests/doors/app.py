@@ -61,5 +61,5 @@ async def main(url: str, effects: str, *, decide: str = "", point: int = 0, die:
             if point == COMMITTED:
                 die_now()
         else:
-            Death(await plane.store, *(die or []))
+            Death(plane.store, *(die or []))
             await plane.run_worker(concurrency=1)

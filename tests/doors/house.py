@@ -353,4 +353,4 @@ async def open_house(database_url: str) -> AsyncIterator[House]:
         app = dashboard_of(plane)
         client = AsyncClient(transport=ASGITransport(app, raise_app_exceptions=False), base_url=ROOT)
         await stack.enter_async_context(client)
-        yield House(plane, app, client, slack_server, told, await plane.store)
+        yield House(plane, app, client, slack_server, told, plane.store)

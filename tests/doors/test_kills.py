@@ -46,7 +46,7 @@ class Scene:
 
     async def work_until(self, job: JobHandle[Any], status: JobStatus) -> None:
         """Whoever was killed is known here, so that nobody need wait for a lease."""
-        workers = (await self.plane.store).workers
+        workers = self.plane.store.workers
         for record in await workers.list():
             await workers.give_up(record.id)
         worker = asyncio.create_task(self.plane.run_worker(concurrency=1))
@@ -68,7 +68,7 @@ class Scene:
         assert await job.result(timeout=1) == "approved"
         history = await self.plane.history(job.id)
         assert [entry.new_status for entry in history if entry.previous_status == "WAITING_FOR_APPROVAL"] == ["RUNNING"]
-        entries = await (await self.plane.store).audit.list(request_id)
+        entries = await self.plane.store.audit.list(request_id)
         assert [entry.entry.action for entry in entries].count("APPROVAL_APPROVED") == 1
         assert lines(self.effects).count(f"before {job.id}") == 1
         assert await broken_rules(self.url) == {}

@@ -101,7 +101,7 @@ async def main(url: str, effects: str, die: list[Any], lease_seconds: float = 0.
         register(plane, effects, die)
         if die and die[0] == "freeze":
             plane.fault = partial(freeze, die[1])
-        store = await plane.store
+        store = plane.store
         if die and die[0].startswith("checkpoints/"):
             Death(store, *die)
         await plane.run_worker(concurrency=1)

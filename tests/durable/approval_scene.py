@@ -24,7 +24,7 @@ class People:
         self._plane = plane
 
     async def add(self, *names: str, group: str | None = None) -> None:
-        store = await self._plane.store
+        store = self._plane.store
         for name in names:
             await store.people.add_user(User(UserId(new_id()), name), NOTED)
         if group is not None:
@@ -39,18 +39,18 @@ class People:
             await raw(f"insert into cortex.user_role values ('{await self.id_of(name)}', null, 'approver')")
 
     async def id_of(self, name: str) -> UserId:
-        found = await (await self._plane.store).people.find_user(name)
+        found = await self._plane.store.people.find_user(name)
         assert found is not None
         return found.id
 
     async def asked(self, job: JobHandle[Any]) -> ApprovalRequest:
         """The one open request of a job."""
-        (request,) = await (await self._plane.store).approvals.list(job_id=JobId(job.id))
+        (request,) = await self._plane.store.approvals.list(job_id=JobId(job.id))
         return request
 
     async def decide(self, job: JobHandle[Any], name: str, decision: Verdict = "approved", **given: Any) -> Answer:
         request = await self.asked(job)
-        store = await self._plane.store
+        store = self._plane.store
         return await store.approvals.decide(request.id, await self.id_of(name), decision, door="test", **given)
 
     async def approve(self, job: JobHandle[Any], name: str, **given: Any) -> None:

@@ -127,7 +127,7 @@ async def test_any_number_of_gates_also_inside_steps_and_children(plane: TestPla
         await plane.work()
         await people.approve(job, name)
     await plane.work()
-    (asked,) = await (await plane.store).approvals.list()
+    (asked,) = await plane.store.approvals.list()
     assert asked.action_summary == "In the child"
     await people.approve(JobHandle[Any](plane, asked.job_id), "bob")
     await plane.work()
@@ -212,7 +212,7 @@ async def test_an_approver_changes_the_details_where_the_gate_allows_it(plane: T
 
 
 async def people_request(plane: TestPlane, job_id: JobId) -> Any:
-    (request,) = await (await plane.store).approvals.list(job_id=job_id, open_only=False)
+    (request,) = await plane.store.approvals.list(job_id=job_id, open_only=False)
     return request
 
 
@@ -245,7 +245,7 @@ async def test_the_outcome_of_an_expiry_is_the_gates_choice(plane: TestPlane, pe
     }
     await plane.work()
     await plane.clock.advance(minutes=61)
-    assert await (await plane.store).approvals.expire(100) == 5
+    assert await plane.store.approvals.expire(100) == 5
     await plane.work()
 
     with pytest.raises(JobFailed, match="Approval timed out after 1 hour"):
@@ -288,7 +288,7 @@ async def test_a_gate_that_makes_no_sense_is_refused_and_asks_nobody(
     with pytest.raises(JobFailed) as failed:
         await job.result(timeout=5)
     assert words in str(failed.value)
-    assert await (await plane.store).approvals.list(open_only=False) == []
+    assert await plane.store.approvals.list(open_only=False) == []
 
 
 async def test_a_gate_inside_gather_is_refused(plane: TestPlane, people: People) -> None:
@@ -313,11 +313,11 @@ async def test_the_user_of_the_session_is_asked_when_the_gate_names_nobody(plane
         return await ctx.call(child)
 
     session = Session(SessionId(new_id()), await people.id_of("bob"))
-    await (await plane.store).people.add_session(session)
+    await plane.store.people.add_session(session)
     job = await parent.options(session=session.id).submit()
     await plane.work()
 
-    (asked,) = await (await plane.store).approvals.list()
+    (asked,) = await plane.store.approvals.list()
     child_job = JobHandle[Any](plane, asked.job_id)
     assert isinstance(await people.decide(child_job, "alice"), NotAllowed)
     await people.approve(child_job, "bob")

@@ -82,7 +82,7 @@ async def test_a_running_handler_cleans_up_when_its_job_is_cancelled(plane: Test
     assert [run.status for run in await job.runs()] == [RunStatus.CANCELLED]
     with pytest.raises(JobCancelled):
         await job.result()
-    actions = [entry.entry.action for entry in await (await plane.store).audit.list(job.id)]
+    actions = [entry.entry.action for entry in await plane.store.audit.list(job.id)]
     assert actions == ["JOB_CANCEL_REQUESTED", "JOB_CANCELLED"]
 
 
@@ -114,9 +114,9 @@ async def test_a_waiting_job_is_called_once_more_to_clean_up(plane: TestPlane, w
 
     assert hotel.calls == ["reserve", "release"]
     assert (asked.label, await job.status()) == ("CANCELLING", JobStatus.CANCELLED)
-    requests = await (await plane.store).approvals.list(job_id=job.id, open_only=False)
+    requests = await plane.store.approvals.list(job_id=job.id, open_only=False)
     assert [request.outcome for request in requests] == (["cancelled"] if wait is asking else [])
-    assert await (await plane.store).jobs.next_deadline_in() is None
+    assert await plane.store.jobs.next_deadline_in() is None
 
 
 async def test_a_cleanup_survives_the_death_of_its_worker(plane: TestPlane) -> None:
@@ -214,7 +214,7 @@ async def test_a_cleanup_that_no_worker_takes_up_is_ended_by_the_clock(plane: Te
     await plane.work()
     await job.cancel("no time")
     await plane.clock.advance(seconds=301)
-    await (await plane.store).jobs.end_overdue(10)
+    await plane.store.jobs.end_overdue(10)
 
     last = (await job.history())[-1]
     assert (await job.status(), last.cause, last.metadata["reason"]) == (JobStatus.CANCELLED, "cleanup_timed_out", "no time")
@@ -241,7 +241,7 @@ async def test_a_job_that_cleans_up_can_be_killed(plane: TestPlane) -> None:
     await job.cancel("now", mode="kill")
 
     assert await job.status() is JobStatus.CANCELLED
-    audit = [entry.entry for entry in await (await plane.store).audit.list(job.id)]
+    audit = [entry.entry for entry in await plane.store.audit.list(job.id)]
     assert [(entry.action, entry.reason) for entry in audit] == [("JOB_CANCEL_REQUESTED", "first"), ("JOB_CANCELLED", "now")]
 
 

@@ -59,7 +59,7 @@ DAMAGES: dict[str, Any] = {
 async def test_a_damaged_checkpoint_fails_its_job_and_is_kept(plane: TestPlane, database_url: str, message: str) -> None:
     job, done = await crashed_job(plane)
     noticed = noticed_corruptions()
-    store = await plane.store
+    store = plane.store
     before = await store.checkpoints.load(job.id)
     assert before is not None
     damaged = json.dumps(DAMAGES[message](json.loads(before.document)))
@@ -102,7 +102,7 @@ async def test_a_result_that_was_kept_apart_and_changed_is_refused(plane: TestPl
 
 async def test_fields_that_a_newer_schema_removed_are_dropped(plane: TestPlane, database_url: str) -> None:
     job, done = await crashed_job(plane)
-    before = await (await plane.store).checkpoints.load(job.id)
+    before = await plane.store.checkpoints.load(job.id)
     assert before is not None
     blob = json.loads(before.document)
     blob["removed"] = 1

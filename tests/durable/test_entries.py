@@ -50,7 +50,7 @@ async def test_of_a_step_without_arguments_and_result_only_its_place_is_written(
     job = await walker.submit()
     await plane.work()
 
-    stored = await (await plane.store).checkpoints.load(JobId(job.id))
+    stored = await plane.store.checkpoints.load(JobId(job.id))
     assert stored is not None
     steps = json.loads(stored.document)["memory_context"]["working_data"]["$cortex"]["steps"]
     assert steps["plain#1"] == {"order": 1}

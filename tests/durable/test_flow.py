@@ -275,7 +275,7 @@ async def test_tokens_and_cents_are_counted_once(plane: TestPlane) -> None:
     await job.result(timeout=5)
     assert plane.crashes == 2
     assert (await plane.get(job.id)).cost_cents == 10
-    document = (await (await plane.store).checkpoints.load(job.id)).document  # type: ignore[union-attr]
+    document = (await plane.store.checkpoints.load(job.id)).document  # type: ignore[union-attr]
     assert json.loads(document)["memory_context"]["token_usage"] == {"completion_tokens": 3, "prompt_tokens": 11}
 
 

@@ -164,7 +164,7 @@ async def test_an_operator_releases_a_held_job_for_any_code(plane: TestPlane, sh
 
     assert len(await plane.runs(job.id)) == 3
     assert await shop.states([job]) == {HELD}
-    assert "JOB_RELEASED" in [record.entry.action for record in await (await plane.store).audit.list(job.id)]
+    assert "JOB_RELEASED" in [record.entry.action for record in await plane.store.audit.list(job.id)]
 
 
 async def test_a_worker_whose_code_did_not_fit_hands_back_what_is_offered_to_others(plane: TestPlane, shop: Shop) -> None:
@@ -172,7 +172,7 @@ async def test_a_worker_whose_code_did_not_fit_hands_back_what_is_offered_to_oth
     (job,) = await shop.begun()
     shop.new()
     await plane.work()
-    store = await plane.store
+    store = plane.store
 
     assert await store.holds.offer({"shop": "other code"}, 10) == 1
     assert await store.holds.offer({"shop": "other code"}, 10) == 0
@@ -237,7 +237,7 @@ async def test_what_nobody_else_takes_is_tried_again(plane: TestPlane, shop: Sho
     (job,) = await shop.begun()
     shop.new()
     await plane.work()
-    await (await plane.store).holds.offer({"shop": "code of a worker that died"}, 10)
+    await plane.store.holds.offer({"shop": "code of a worker that died"}, 10)
 
     for _ in range(MOST_HANDED_BACK + 1):
         await plane.work()
@@ -400,7 +400,7 @@ async def test_every_job_of_the_fleet_is_released_once(plane: TestPlane, shop: S
     shop.new()
     await plane.work()
     await jobs[0].cancel()
-    store = await plane.store
+    store = plane.store
 
     assert await store.holds.offer({"shop": "x"}, 10) == 3
     assert await store.holds.offer({"shop": "y"}, 10) == 2
@@ -412,7 +412,7 @@ async def test_a_held_job_whose_place_is_locked_is_offered_later(plane: TestPlan
     (job,) = await shop.begun()
     shop.new()
     await plane.work()
-    store = await plane.store
+    store = plane.store
     connection = await asyncpg.connect(plane.settings.database_url)
     try:
         async with connection.transaction():

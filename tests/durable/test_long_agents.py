@@ -303,7 +303,7 @@ async def test_thousands_of_steps_cost_their_row_nothing(plane: TestPlane, datab
     assert await job.result(timeout=30) == steps
     assert done == list(range(steps))
     assert len(json.dumps(await in_row(database_url, job.id))) < SEAL_ABOVE_BYTES + 500
-    stored = await (await plane.store).checkpoints.load(job.id)
+    stored = await plane.store.checkpoints.load(job.id)
     assert stored is not None
     assert checked_blob(stored)["step_index"] == steps
 
@@ -338,7 +338,7 @@ async def test_a_long_replay_lets_other_work_go_on(plane: TestPlane) -> None:
 
 async def test_the_database_is_asked_about_the_last_sleep_only(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[None] = []
-    workers = (await plane.store).workers
+    workers = plane.store.workers
     now = workers.now
     sleeps = 20
 

@@ -64,7 +64,7 @@ class Scene:
 
     async def finish(self, job: Any) -> Any:
         """Another worker rescues the job and goes on with it. It need not wait for the lease: who was killed is known here."""
-        workers = (await self.plane.store).workers
+        workers = self.plane.store.workers
         for record in await workers.list():
             await workers.give_up(record.id)
         worker = asyncio.create_task(self.plane.run_worker(concurrency=1))
@@ -78,7 +78,7 @@ class Scene:
 
     async def steps_recorded(self, job_id: Any) -> list[str]:
         """What the stored checkpoint says is done. It must be whole."""
-        stored = await (await self.plane.store).checkpoints.load(job_id)
+        stored = await self.plane.store.checkpoints.load(job_id)
         if stored is None:
             return []
         blob = checked_blob(stored)
@@ -135,7 +135,7 @@ async def test_segments_are_among_what_is_killed(scene: Scene) -> None:
         for count in (2, 6, WRITES):
             job = await plane.submit("ten")
             await scene.killed_at("checkpoints/save", "committed", count, seals=True)
-            stored = await (await plane.store).checkpoints.load(job.id)
+            stored = await plane.store.checkpoints.load(job.id)
             assert stored is not None
             counts.append(len(stored.segments or ()))
             await plane.cancel(job.id)
@@ -189,7 +189,7 @@ async def test_a_worker_that_is_frozen_between_the_record_and_the_call_does_not_
 
 
 async def _lives(plane: Plane) -> bool:
-    return any(worker.status is WorkerStatus.LIVE for worker in await (await plane.store).workers.list())
+    return any(worker.status is WorkerStatus.LIVE for worker in await plane.store.workers.list())
 
 
 async def _is_stopped(pid: int) -> bool:

@@ -42,7 +42,7 @@ async def test_a_large_result_of_a_job_is_kept_apart_and_found_everywhere(small:
     assert [len(await job.result()) for job in (whole, apart)] == [1_000, 100_000]
     assert await caller.result() == 50_000
     assert (await apart.job()).output == "x" * 100_000
-    database: Database = (await small.store).jobs._database
+    database: Database = small.store.jobs._database
     rows = [row for job in (whole, apart) for row in await database.read("jobs/status", id=job.id)]
     assert [row["output"] is None for row in rows] == [False, True]
 

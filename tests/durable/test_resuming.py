@@ -361,7 +361,7 @@ async def test_an_approval_that_expired_is_asked_for_again(plane: TestPlane, peo
     job = await gated(plane, world).submit()
     await plane.work()
     await plane.clock.advance(seconds=61)
-    await (await plane.store).approvals.expire(10)
+    await plane.store.approvals.expire(10)
     assert await job.status() is JobStatus.FAILED
 
     resumed = await job.resume()

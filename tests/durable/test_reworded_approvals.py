@@ -53,7 +53,7 @@ def deploy(plane: TestPlane, effects: list[str]) -> Deploy:
 
 async def requests_of(plane: Plane, job: JobHandle[Any]) -> list[ApprovalRequest]:
     """All requests of a job, oldest first."""
-    return (await (await plane.store).approvals.list(job_id=JobId(job.id), open_only=False))[::-1]
+    return (await plane.store.approvals.list(job_id=JobId(job.id), open_only=False))[::-1]
 
 
 async def decided(plane: TestPlane, people: People, deploy: Deploy) -> JobHandle[Any]:

@@ -66,7 +66,7 @@ async def test_a_call_that_was_applied_has_the_result_that_is_given(plane: TestP
     after = await settled.job()
     assert after.retry_of == job.id
     assert next((entry.cause, entry.actor) for entry in await settled.history()) == ("settle", "ada")
-    [noted] = [one.entry for one in await (await plane.store).audit.list(job.id) if one.entry.action == "TOOL_CALL_SETTLED"]
+    [noted] = [one.entry for one in await plane.store.audit.list(job.id) if one.entry.action == "TOOL_CALL_SETTLED"]
     assert (noted.actor, noted.details["call"], noted.details["applied"]) == ("ada", "refund", True)
     assert (await plane.inside(after)).uncertain == []
 

@@ -30,7 +30,7 @@ async def test_log_lines_and_the_newest_progress_are_stored_with_the_run(plane: 
     job = await talker.submit()
     await plane.work()
 
-    told = await (await plane.store).events.list(job.id)
+    told = await plane.store.events.list(job.id)
     runs = await plane.runs(job.id)
     assert {event.run_id for event in told} == {runs[0].id}
     logs = [event.data for event in told if event.kind == "log"]
@@ -48,7 +48,7 @@ async def test_a_plain_function_can_tell_too(plane: TestPlane) -> None:
     job = await plain.submit()
     await plane.work()
 
-    assert {event.kind for event in await (await plane.store).events.list(job.id)} == {"log", "progress"}
+    assert {event.kind for event in await plane.store.events.list(job.id)} == {"log", "progress"}
 
 
 async def test_a_worker_that_leaves_waits_for_the_line_that_is_just_being_written(plane: TestPlane) -> None:
@@ -64,14 +64,14 @@ async def test_a_worker_that_leaves_waits_for_the_line_that_is_just_being_writte
         ctx.log.info("the last words")
 
     job = await talker.submit()
-    faulty: Any = FaultyStore(await plane.store)
+    faulty: Any = FaultyStore(plane.store)
     faulty.around("events", "add", slowly)
     async with worker_on(plane, faulty) as worker:
         await asyncio.wait_for(writing.wait(), PATIENCE_SECONDS)
         worker.stop()
         asyncio.get_running_loop().call_later(0.3, let_go.set)
 
-    assert [event.data["message"] for event in await (await plane.store).events.list(job.id)] == ["the last words"]
+    assert [event.data["message"] for event in await plane.store.events.list(job.id)] == ["the last words"]
 
 
 async def test_artifacts_are_kept_whole_and_listed_with_the_run(plane: TestPlane, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ async def test_a_checkpoint_that_cannot_be_written_stops_the_run_whatever_the_ha
         raise InvalidInput("The database refuses this checkpoint.")
 
     job = await stubborn.submit()
-    faulty: Any = FaultyStore(await plane.store)
+    faulty: Any = FaultyStore(plane.store)
     faulty.around("checkpoints", "save", refuse)
 
     async def ended() -> bool:

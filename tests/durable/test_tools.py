@@ -111,7 +111,7 @@ async def test_a_function_that_asks_for_it_is_given_the_id_of_its_call(plane: Te
     await plane.work()
     await job.result(timeout=5)
 
-    checkpoint = (await (await plane.store).checkpoints.load(job.id)).document  # type: ignore[union-attr]
+    checkpoint = (await plane.store.checkpoints.load(job.id)).document  # type: ignore[union-attr]
     assert bank.ids[0] in checkpoint
 
 

@@ -435,7 +435,7 @@ async def test_a_worker_that_was_frozen_before_the_call_does_not_make_it(
     """It is declared LOST meanwhile, so the call is another worker's."""
     bank, freezer = Bank(), Freezer(plane, monkeypatch)
     job = await paying(plane, bank, plain).submit()
-    store = await plane.store
+    store = plane.store
     async with working(plane):
         await asyncio.wait_for(freezer.frozen.wait(), 10)
         await declare_lost(store)
@@ -464,7 +464,7 @@ async def test_a_worker_that_was_frozen_and_kept_its_lease_makes_the_call_when_i
 async def test_the_process_of_a_suspect_begins_no_call_past_the_lease_of_its_worker(plane: TestPlane) -> None:
     bank = Bank()
     job = await paying(plane, bank, plain=False).submit()
-    store, owner, lease = await plane.store, WorkerId(new_id()), LentLease(plane.clock, trusted_until=0.0)
+    store, owner, lease = plane.store, WorkerId(new_id()), LentLease(plane.clock, trusted_until=0.0)
     await store.workers.register(NewWorker(owner, "owner", ("default",), ("pay",), 1, 600.0))
     [claimed] = await store.queue.claim(owner, ["default"], ["pay"], [RunId(new_id())])
     process = await plane._new_worker(plane._worker_options(None, 1, ""), isolated=True)

@@ -130,10 +130,10 @@ class Death:
         if moment == "answered":
             noun, _, verb = statement.partition("/")
             self._wrap_caller(store.checkpoints if noun == "checkpoints" else store.queue, verb)
-        elif hasattr(store._database, "_writer"):
-            self._wrap_sqlite(store._database)
+        elif hasattr(store.database.session, "_writer"):
+            self._wrap_sqlite(store.database.session)
         else:
-            self._wrap_postgres(store._database)
+            self._wrap_postgres(store.database.session)
 
     def _is_meant(self, name: str) -> bool:
         """A statement may have forms of its own for one, for many, and on each store: save, save_one, save_batch."""
@@ -226,7 +226,7 @@ async def main(**options: Any) -> None:
     )
     async with Plane(settings=settings) as plane:
         register_agents(plane, config.effects, config.die)
-        store = await plane.store
+        store = plane.store
         if config.die and config.die[0] != "handler":
             Death(store, *config.die)
         loop = asyncio.get_running_loop()

@@ -80,7 +80,7 @@ async def work(role: Role) -> None:
     async def nothing(ctx: Context) -> None: ...
 
     async with plane:
-        execution: Any = (await plane._open_here()).execution
+        execution: Any = plane.execution
         object.__setattr__(execution, "http", DyingClient(Death(role.die)))
         await plane.run_worker()
 

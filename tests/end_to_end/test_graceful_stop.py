@@ -43,7 +43,7 @@ async def test_what_is_left_of_each_job(fleet: Fleet) -> None:
         assert runs == [row[3] for row in TABLE]
         assert [(job.retry_count, job.crash_count) for job in left] == [(0, 0)] * 6
         assert [job.position for job in left] == positions
-        (worker,) = await (await plane.store).workers.list()
+        (worker,) = await plane.store.workers.list()
         assert worker.status is WorkerStatus.STOPPED
         assert await broken_rules(fleet.url) == {}
 

@@ -51,7 +51,7 @@ async def test_the_approver_gets_a_message_that_works_in_the_end(fleet: Fleet, m
     fake = Deadly(moment)
     async with served(fake) as server, fleet.plane() as plane:
         settings: dict[str, Any] = {"telegram_url": server.url, "telegram_bot_token": BOT_TOKEN, "telegram_webhook_secret": "x"}
-        store = await plane.store
+        store = plane.store
         await add_user(store, new_id, "alice", display_name="Alice")
         await link_channel(store, new_id, "alice", "telegram", str(CHAT_ID))
         job = await plane.submit("asking", {"approver": "alice"})

@@ -90,7 +90,7 @@ async def test_a_running_job_without_a_run_gets_a_failed_one_and_is_retried(flee
         await plant(fleet.url, f"delete from cortex.job_run where job_id = '{job.id}'")
         assert await runs_of(job) == []
 
-        assert await repair_jobs(await plane.store, new_id, lambda: 0.5) == 1
+        assert await repair_jobs(plane.store, new_id, lambda: 0.5) == 1
         await fleet.finish_everything(plane)
 
         ended = await job.job()
@@ -123,7 +123,7 @@ async def test_a_running_job_whose_run_has_ended_takes_its_outcome(
             f"where job_id = '{job.id}'",
         )
 
-        assert await repair_jobs(await plane.store, new_id, lambda: 0.5) == 1
+        assert await repair_jobs(plane.store, new_id, lambda: 0.5) == 1
         await fleet.finish_everything(plane)
 
         ended = await job.job()
@@ -139,7 +139,7 @@ async def test_a_repair_of_a_sound_database_changes_nothing(fleet: Fleet) -> Non
         job = await killed_while_running(fleet, plane, "steady")
         before = await job.job()
 
-        assert await repair_jobs(await plane.store, new_id, lambda: 0.5) == 0
+        assert await repair_jobs(plane.store, new_id, lambda: 0.5) == 0
         assert await job.job() == before
 
 

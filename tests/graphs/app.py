@@ -138,7 +138,7 @@ async def main(url: str, effects: str, die: list[Any], folder: str | None = None
     settings = Settings(database_url=url, lease_seconds=0.6, files=f"{effects}.files")
     async with Plane(settings=settings) as plane:
         register(plane, effects, die, folder)
-        store: Any = await plane.store
+        store: Any = plane.store
         if die and die[0] == "save":
             store.graphs = DyingGraphs(store.graphs, *die[1:])
         await plane.run_worker(concurrency=1)

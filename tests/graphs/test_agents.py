@@ -128,7 +128,7 @@ async def test_a_graph_that_had_ended_when_its_worker_died_is_not_run_again(plan
     calls: list[str] = []
     agent = plane.graph("graph", line_of(("only", says("only", calls))))
     job = await agent.submit(topic="x")
-    store: Any = await plane.store
+    store: Any = plane.store
     finish = store.queue.finish
     lost: list[bool] = []
 
@@ -152,7 +152,7 @@ async def test_a_graph_that_had_ended_when_its_worker_died_is_not_run_again(plan
 
 async def test_a_graph_whose_job_was_cancelled_keeps_nothing_more(plane: TestPlane) -> None:
     calls: list[str] = []
-    store = await plane.store
+    store = plane.store
 
     async def cancelled(state: State) -> dict[str, Any]:
         await store.jobs.cancel(job.id, None, None)
@@ -193,7 +193,7 @@ async def test_nodes_that_finish_are_told_as_events_also_inside_of_other_graphs(
 
     await plane.work()
 
-    events = await (await plane.store).events.list(job.id, 0, 50)
+    events = await plane.store.events.list(job.id, 0, 50)
     assert [event.data["data"]["node"] for event in events if event.kind == "log"] == ["outer / inner", "outer", "last"]
     assert [event.data["text"] for event in events if event.kind == "progress"][-1] == "last finished"
 
@@ -259,7 +259,7 @@ async def test_interrupts_of_one_step_of_inner_graphs_and_of_one_node_are_all_as
         f"{question} who was asked {question}" for question in ("left", "left again", "left again and again", "deep")
     )
     assert len({question.id for question in people.asked}) == 4
-    events = await (await plane.store).events.list(job.id, 0, 50)
+    events = await plane.store.events.list(job.id, 0, 50)
     told = [event.data["data"]["node"] for event in events if event.kind == "log"]
     assert sorted(told) == ["left", "right", "right / deep"]
 

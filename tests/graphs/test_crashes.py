@@ -51,7 +51,7 @@ class Scene:
 
     async def finish(self, job: Any) -> Any:
         """Another worker rescues the job and goes on with it. It need not wait for the lease: who was killed is known here."""
-        workers = (await self.plane.store).workers
+        workers = self.plane.store.workers
         for record in await workers.list():
             await workers.give_up(record.id)
         worker = asyncio.create_task(self.plane.run_worker(concurrency=1))
@@ -62,7 +62,7 @@ class Scene:
 
     async def kept(self, job_id: str) -> set[str]:
         """The nodes whose results the store has, in whichever graph."""
-        saver = PlaneSaver((await self.plane.store).graphs)
+        saver = PlaneSaver(self.plane.store.graphs)
         kept: set[str] = set()
         async for found in saver.alist({"configurable": {"thread_id": job_id}}):
             written = [value for _, channel, value in found.pending_writes or () if channel == "lines"]

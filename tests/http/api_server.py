@@ -72,5 +72,5 @@ async def _furnish(plane: Plane) -> str:
     await plane.access.set_password("ada", PASSWORD)
     await plane.access.give_role("ada", "operator")
     await plane.retention.add(86_400 * 365, agent="fail")
-    await add_tenant(await plane.store, plane._ids, "acme")
+    await add_tenant(plane.store, plane._ids, "acme")
     return (await plane.access.add_key("test", ["admin", "approver"])).secret

@@ -46,7 +46,7 @@ class Api:
         return client
 
     async def tenant(self, name: str) -> None:
-        await add_tenant(await self.plane.store, new_id, name)
+        await add_tenant(self.plane.store, new_id, name)
 
     async def submit(self, agent: str = "echo", tenant: str = "default", **payload: Any) -> JobId:
         return (await self.plane.submit(agent, payload, tenant=tenant)).id

@@ -111,7 +111,7 @@ async def test_the_stream_of_a_page_ends_with_the_sign_in_of_its_browser(
 ) -> None:
     api.plane.settings = replace(api.plane.settings, stream_seconds=FOR_LONG)
     await ann_s_key(api)
-    token = (await open_sign_in(await api.plane.store, await api.plane.access.user("ann"))).token
+    token = (await open_sign_in(api.plane.store, await api.plane.access.user("ann"))).token
     browser = await api.stranger(Cookie=f"{COOKIE}={token}")
     reading = Reading(dashboard_of(api.plane), browser, "/live")
     await asyncio.wait_for(reading.first.wait(), FOR_LONG / 4)

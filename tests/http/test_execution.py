@@ -94,7 +94,7 @@ async def test_a_signed_token_is_taken_and_both_keys_while_they_are_exchanged(ap
 
     run_id = (await start(service, await grant_for(api))).json()["runId"]
 
-    request = await (await api.plane.store).requests.by_run(run_id)
+    request = await api.plane.store.requests.by_run(run_id)
     assert request is not None
     assert request.service_name == "scheduler", "what is signed goes before what is said"
 

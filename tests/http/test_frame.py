@@ -86,7 +86,7 @@ async def test_a_mistake_of_ours_tells_nothing_about_itself(api: Api, monkeypatc
     async def broken(_job_id: str) -> None:
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr((await api.plane.store).jobs, "get", broken)
+    monkeypatch.setattr(api.plane.store.jobs, "get", broken)
     answer = await client.get("/jobs/0197c5b2-6f00-7a31-9c4e-2b7d5f1a8e60")
 
     assert (answer.status_code, answer.json()["type"]) == (500, "/problems/unexpected")

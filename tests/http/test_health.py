@@ -45,7 +45,7 @@ async def test_it_is_not_ready_while_the_database_is_away(api: Api, monkeypatch:
     async def away() -> None:
         raise Unavailable("postgresql://ada:hunter2@db is away")
 
-    monkeypatch.setattr((await api.plane.store).schema, "status", away)
+    monkeypatch.setattr(api.plane.store.schema, "status", away)
     answer = await (await api.stranger()).get(f"{ROOT}/readyz")
 
     assert (answer.status_code, answer.json()["checks"]["database"]) == (503, "does not answer")
@@ -57,7 +57,7 @@ async def test_it_is_not_ready_while_the_database_does_not_answer_in_time(api: A
     async def never() -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr((await api.plane.store).schema, "status", never)
+    monkeypatch.setattr(api.plane.store.schema, "status", never)
     monkeypatch.setattr("cortex_plane.worker.heartbeat.ANSWER_SECONDS", 0.01)
 
     assert (await checks(api))[0] == 503

@@ -61,8 +61,7 @@ async def test_a_wrong_question_is_refused_before_anything_is_told(admin: AsyncC
 async def test_every_change_of_a_list_is_told_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHORTEST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(module, "PAUSES_FOR_A_LOOK", 0)
-    opened = await api.plane._open_here()
-    lists = ListWatch(opened.store, opened.directory, api.plane.clock)
+    lists = ListWatch(api.plane.store, api.plane.directory, api.plane.clock)
     told = follow_jobs(lists, api.plane.clock, JobWish(status=JobStatus.PENDING), tenant_id=DEFAULT_TENANT_ID, limit=2)
 
     waiting: list[ListNews] = []

@@ -99,7 +99,7 @@ async def test_without_a_database_the_rest_is_still_told(api: Api, monkeypatch: 
     async def away() -> None:
         raise Unavailable("gone")
 
-    monkeypatch.setattr((await api.plane.store).gauges, "figures", away)
+    monkeypatch.setattr(api.plane.store.gauges, "figures", away)
     found = await samples(await api.stranger())
 
     assert found["cortex_database_up", ()] == 0

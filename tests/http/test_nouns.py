@@ -173,14 +173,14 @@ async def test_workers_are_listed(api: Api, root: AsyncClient) -> None:
 
 async def test_a_worker_is_asked_to_leave_by_those_who_may(api: Api, root: AsyncClient) -> None:
     worker_id = WorkerId(new_id())
-    await (await api.plane.store).workers.register(NewWorker(worker_id, "host:1", ("default",), ("echo",), 5))
+    await api.plane.store.workers.register(NewWorker(worker_id, "host:1", ("default",), ("echo",), 5))
     viewer = await api.client("viewer", tenant=None)
 
     refused = await viewer.post(f"/workers/{worker_id}/drain", json={})
     first = (await root.post(f"/workers/{worker_id}/drain", json={"reason": "a new machine"})).json()
     again = (await root.post(f"/workers/{worker_id}/drain", json={"reason": "another"})).json()
     unknown = await root.post(f"/workers/{new_id()}/drain", json={})
-    await (await api.plane.store).workers.leave(worker_id)
+    await api.plane.store.workers.leave(worker_id)
     gone = await root.post(f"/workers/{worker_id}/drain", json={})
 
     assert refused.status_code == 403

@@ -86,7 +86,7 @@ async def test_a_request_whose_outcome_nobody_knows_is_still_done_once(
     api: Api, admin: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job was stored, and the connection broke before that was told."""
-    jobs = (await api.plane.store).jobs
+    jobs = api.plane.store.jobs
     submit = jobs.submit
 
     async def break_off(*arguments: Any) -> None:
@@ -191,7 +191,7 @@ async def test_an_answer_is_kept_for_a_day(api: Api, admin: AsyncClient) -> None
 
 async def test_what_has_expired_is_swept_away(api: Api, admin: AsyncClient) -> None:
     await admin.post("/jobs", json={"agent": "echo"}, headers=KEY)
-    store = await api.plane.store
+    store = api.plane.store
     await store.http.hit("bucket", 60.0)
     await api.plane.clock.advance(hours=25)
 

@@ -170,7 +170,7 @@ async def test_nothing_that_opens_a_door_is_stored_as_it_is(api: Api) -> None:
     again = await admin.post("/keys", json={"name": "k", "roles": ["viewer"]}, headers={"Idempotency-Key": "one"})
     secrets = [made.json()["secret"], PASSWORD, next(iter(browser.cookies.values()))]
 
-    store = await api.plane.store
+    store = api.plane.store
     rows = [
         *(await store.audit.list(made.json()["id"])),
         *(await store.keys.list()),

@@ -54,9 +54,9 @@ async def test_a_slot_runs_once_and_is_charged_once_wherever_one_of_the_two_dies
 ) -> None:
     reporting(plane)
     execution = HttpExecution(client_of(service), URL, SECRET)
-    store: Any = await plane.store
-    dying: Any = store if who == "worker" else await service.store
-    scene, killer = Scene(store, plane.clock), Killer(dying._database)
+    store: Any = plane.store
+    dying: Any = store if who == "worker" else service.store
+    scene, killer = Scene(store, plane.clock), Killer(dying.database)
     worker = await scene.worker()
 
     for statement in range(1, MOST_STATEMENTS):
@@ -142,7 +142,7 @@ async def test_a_slot_runs_once_and_is_charged_once_whatever_the_service_answers
     plane: TestPlane, service: Plane, trouble: str
 ) -> None:
     reporting(plane)
-    scene = Scene(await plane.store, plane.clock)
+    scene = Scene(plane.store, plane.clock)
     worker = await scene.worker()
 
     for number in (1, 2, 3):

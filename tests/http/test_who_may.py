@@ -58,9 +58,8 @@ async def every_call(api: Api) -> list[Call]:
     schedule = await api.plane.schedules.add("nightly", "agent:echo", "0 3 * * *")
     await api.plane.people.add("ursula")
     session = await api.plane.people.start_session("ursula")
-    opened = await api.plane._open_here()
     wish = RunWish("agent:echo", "a key", schedule.grant_id, {})
-    run = await start_run(opened.store, opened.directory, api.plane.clock, new_id, wish)
+    run = await start_run(api.plane.store, api.plane.directory, api.plane.clock, new_id, wish)
     values = {
         "schedule_id": schedule.id,
         "grant_id": schedule.grant_id,

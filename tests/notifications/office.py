@@ -185,4 +185,4 @@ async def services() -> AsyncIterator[Services]:
 @asynccontextmanager
 async def open_office(database_url: str) -> AsyncIterator[Office]:
     async with services() as running, throwaway_plane(database_url, **running.settings) as plane:
-        yield Office(plane, running, await plane.store)
+        yield Office(plane, running, plane.store)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def told(plane: TestPlane, job_id: str, position: Position | None = None) -> list[Told]:
-    stream = follow_job(await plane.store, plane.clock, JobId(job_id), position or Position())
+    stream = follow_job(plane.store, plane.clock, JobId(job_id), position or Position())
     return [one async for one in stream if not isinstance(one.news, NothingNew)]
 
 
@@ -97,7 +97,7 @@ async def test_a_live_job_is_told_as_it_goes_on(plane: TestPlane) -> None:
 
     job = await slow.submit()
     seen: list[str] = []
-    async with aclosing(follow_job(await plane.store, plane.clock, job.id)) as stream:  # type: ignore[type-var]
+    async with aclosing(follow_job(plane.store, plane.clock, job.id)) as stream:  # type: ignore[type-var]
         working = None
         async for one in stream:
             seen.append(one.news.type if not isinstance(one.news, StateChanged) else str(one.news.entry.new_status))
@@ -118,7 +118,7 @@ async def test_a_quiet_job_is_told_to_be_there(plane: TestPlane) -> None:
 
     job = await later.options(delay=60).submit()
 
-    async with aclosing(follow_job(await plane.store, plane.clock, job.id)) as stream:  # type: ignore[type-var]
+    async with aclosing(follow_job(plane.store, plane.clock, job.id)) as stream:  # type: ignore[type-var]
         seen = [await anext(stream) for _ in range(3)]
 
     assert types(seen) == ["state", "nothing", "nothing"]

@@ -56,7 +56,7 @@ def agent(plane: TestPlane) -> Any:
 
 
 async def test_whoever_follows_a_job_that_rests_reads_nothing(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = await plane.store
+    store = plane.store
     echo = agent(plane)
     jobs = [(await echo.options(delay=60).submit()).id for _ in range(MANY)]
     watch = JobWatch(store, plane.clock)
@@ -83,7 +83,7 @@ async def test_whoever_follows_a_job_that_rests_reads_nothing(plane: TestPlane, 
 
 
 async def test_whoever_follows_a_job_is_told_all_of_it_also_by_a_watch_that_many_share(plane: TestPlane) -> None:
-    store = await plane.store
+    store = plane.store
     job = await agent(plane).submit()
     watch = JobWatch(store, plane.clock)
 
@@ -102,7 +102,7 @@ async def test_whoever_follows_a_job_is_told_all_of_it_also_by_a_watch_that_many
 
 
 async def test_whoever_follows_the_same_list_is_told_by_the_same_look(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = await plane.store
+    store = plane.store
     echo = agent(plane)
     looks = counted(store.job_search, "page", monkeypatch)
     lists = ListWatch(store, Directory(store), plane.clock)

@@ -110,7 +110,7 @@ async def test_a_result_that_comes_before_the_worker_hears_of_the_cancel_is_drop
 
     kept = await job.job()
     assert (kept.status, kept.output) == (JobStatus.CANCELLED, None)
-    assert [entry.entry.action for entry in await (await plane.store).audit.list(job.id)] == [
+    assert [entry.entry.action for entry in await plane.store.audit.list(job.id)] == [
         "JOB_CANCELLED",
         "STALE_WRITE",
     ]

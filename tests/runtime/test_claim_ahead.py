@@ -133,7 +133,7 @@ async def test_while_another_worker_has_room_nothing_is_claimed_ahead(plane: Pla
     async def work(ctx: Context) -> None:
         await go_on.wait()
 
-    store = await plane.store
+    store = plane.store
     idle = await register_worker(store)
     await store.workers.tell_room(idle, True)
     jobs = await plane.submit_many([Submission("work")] * 3)
@@ -153,7 +153,7 @@ async def test_a_worker_that_finds_nothing_to_do_says_that_it_has_room(plane: Pl
     async def work(ctx: Context) -> None:
         await go_on.wait()
 
-    store = await plane.store
+    store = plane.store
     other = await register_worker(store)
 
     async def seen() -> list[tuple[frozenset[str], frozenset[str]]]:
@@ -174,7 +174,7 @@ async def test_a_worker_that_finds_nothing_to_do_says_that_it_has_room(plane: Pl
 
 
 async def test_room_for_other_agents_is_no_reason_to_leave_jobs_to_others(plane: Plane) -> None:
-    store = await plane.store
+    store = plane.store
     clock = StepClock()
     this, other = await register_worker(store), await register_worker(store)
     await store.workers.tell_room(other, True)

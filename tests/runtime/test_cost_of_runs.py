@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def spent(plane: TestPlane) -> int:
-    return sum(total.cents for total in await (await plane.store).costs.totals())
+    return sum(total.cents for total in await plane.store.costs.totals())
 
 
 async def test_what_a_handler_spends_is_on_its_job(plane: TestPlane) -> None:

@@ -32,7 +32,7 @@ class Counter:
 
 
 async def faulty_store(plane: Plane) -> Any:
-    store: Store = await plane.store
+    store: Store = plane.store
     return FaultyStore(store)
 
 
@@ -104,7 +104,7 @@ async def test_a_job_is_written_once_though_the_answer_was_lost(live_plane: Plan
     assert answers == [1] * 10
     assert counter.starts == 10
     assert await broken_rules(database_url) == {}
-    audited = [await (await live_plane.store).audit.list(job.id) for job in jobs]
+    audited = [await live_plane.store.audit.list(job.id) for job in jobs]
     assert [[record.entry.action for record in records] for records in audited] == [["JOB_COMPLETED"]] * 10
 
 

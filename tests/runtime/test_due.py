@@ -31,7 +31,7 @@ async def test_what_the_timers_have_locked_is_waited_for(plane: TestPlane) -> No
 
     await later.options(delay=5).submit()
     await plane.clock.advance(seconds=5)
-    faulty: Any = FaultyStore(await plane.store)
+    faulty: Any = FaultyStore(plane.store)
     faulty.around("queue", "promote_due", slowly)
     due = Due(faulty, {})
     timers = asyncio.create_task(due.timers.once())

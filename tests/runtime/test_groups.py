@@ -288,7 +288,7 @@ async def test_a_group_joins_the_callers_transaction(plane: TestPlane, scribe: S
 async def test_bad_input_names_the_field_and_stores_nothing(
     plane: TestPlane, scribe: Scribe, members: Any, options: dict[str, Any], field: str, message: str
 ) -> None:
-    await (await plane.store).tenants.add(TenantId(new_id()), "other")
+    await plane.store.tenants.add(TenantId(new_id()), "other")
 
     with pytest.raises(InvalidInput, match=message) as refused:
         await GroupService(plane).submit(members, **options)
@@ -310,7 +310,7 @@ async def test_an_unknown_agent_is_named(plane: TestPlane, scribe: Scribe, where
 
 async def test_a_group_belongs_to_the_tenant_of_its_members(plane: TestPlane, scribe: Scribe) -> None:
     tenant_id = TenantId(new_id())
-    await (await plane.store).tenants.add(tenant_id, "other")
+    await plane.store.tenants.add(tenant_id, "other")
     handle = await GroupService(plane).submit([Submission("note", {"word": "a"}, tenant="other")], callback=TELL)
 
     await plane.work()

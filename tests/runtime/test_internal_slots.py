@@ -30,7 +30,7 @@ async def worker_with_errands(
     plane: TestPlane, errand: Callable[[Context], Any], *, queues: tuple[str, ...] = ("default",), **options: Any
 ) -> AsyncIterator[Worker]:
     """A worker that has, besides the plane's agents, an agent in the plane's own queue."""
-    store = await plane.store
+    store = plane.store
     await register_agent(store, AgentConfig(queue=INTERNAL_QUEUE), ERRAND)
     agents = {**plane.agents, ERRAND: AgentCode(ERRAND, errand, "async", AgentConfig(queue=INTERNAL_QUEUE))}
     lender = Lender(store, Directory(store), plane.clock, new_id, lambda: 0.5, DEFAULT_TERMS)
@@ -44,7 +44,7 @@ async def worker_with_errands(
 
 
 async def send_errands(plane: TestPlane, count: int = 1) -> list[JobId]:
-    store = await plane.store
+    store = plane.store
     agent = await register_agent(store, AgentConfig(queue=INTERNAL_QUEUE), ERRAND)
     jobs = [NewJob(JobId(new_id()), DEFAULT_TENANT_ID, agent.id, ERRAND, INTERNAL_QUEUE, "{}") for _ in range(count)]
     await store.jobs.submit(jobs)
@@ -122,7 +122,7 @@ async def test_a_worker_for_the_planes_own_work_alone_takes_no_users_job(plane: 
     async with worker_with_errands(plane, errand, queues=(), internal_concurrency=2):
         await send_errands(plane)
         await asyncio.wait_for(done.wait(), PATIENCE_SECONDS)
-        [worker] = await (await plane.store).workers.list()
+        [worker] = await plane.store.workers.list()
         assert await job.status() is JobStatus.PENDING
 
     assert (worker.queues, worker.job_types, worker.concurrency) == ([INTERNAL_QUEUE], [], 2)
@@ -189,7 +189,7 @@ async def test_until_idle_does_the_planes_own_work_too(plane: TestPlane) -> None
     await quick.submit()
     await plane.run_worker(until_idle=True)
 
-    deliveries = await (await plane.store).jobs.list(queue=INTERNAL_QUEUE)
+    deliveries = await plane.store.jobs.list(queue=INTERNAL_QUEUE)
     assert [(delivery.job_type, delivery.attempt) for delivery in deliveries] == [(WEBHOOK_AGENT, 1)]
 
 

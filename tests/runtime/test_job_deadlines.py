@@ -194,5 +194,5 @@ async def test_a_request_to_people_closes_with_the_job_that_waited_for_it(plane:
 
     assert waiting is JobStatus.WAITING_FOR_APPROVAL
     assert (await job.job()).error["type"] == "DeadlineExceeded"
-    [request] = await (await plane.store).approvals.list(job_id=job.id, open_only=False)
+    [request] = await plane.store.approvals.list(job_id=job.id, open_only=False)
     assert not request.is_open

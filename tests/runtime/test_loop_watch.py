@@ -47,7 +47,7 @@ async def test_it_is_logged_once_for_each_stretch_with_its_stack_and_job(live_pl
 
 
 async def test_a_heartbeat_that_waits_for_the_database_is_not_taken_for_one(live_plane: Plane) -> None:
-    store: Any = FaultyStore(await live_plane.store)
+    store: Any = FaultyStore(live_plane.store)
     beaten = asyncio.Event()
     loop = asyncio.get_running_loop()
 

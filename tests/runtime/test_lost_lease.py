@@ -46,7 +46,7 @@ async def live_worker(store: Store) -> WorkerId:
 
 
 async def test_a_worker_declared_lost_stops_its_jobs_and_goes_on_under_a_new_id(live_plane: Plane) -> None:
-    patient, store = Patient(live_plane), await live_plane.store
+    patient, store = Patient(live_plane), live_plane.store
     job = await patient.agent.submit()
 
     async with worker_on(live_plane, store):
@@ -65,7 +65,7 @@ async def test_a_worker_declared_lost_stops_its_jobs_and_goes_on_under_a_new_id(
 
 
 async def test_a_worker_that_cannot_renew_its_lease_stops_its_jobs_before_others_may_take_them(live_plane: Plane) -> None:
-    patient, store = Patient(live_plane), await live_plane.store
+    patient, store = Patient(live_plane), live_plane.store
     faulty: Any = FaultyStore(store)
     outage = Outage()
     faulty.around("workers", "beat", outage.blocking)
@@ -85,7 +85,7 @@ async def test_a_worker_that_cannot_renew_its_lease_stops_its_jobs_before_others
 
 
 async def test_a_result_that_comes_after_the_lease_is_lost_is_not_written(live_plane: Plane) -> None:
-    store = await live_plane.store
+    store = live_plane.store
     started, lost = asyncio.Event(), asyncio.Event()
 
     @live_plane.agent("stubborn")
@@ -111,7 +111,7 @@ async def test_a_result_that_comes_after_the_lease_is_lost_is_not_written(live_p
 
 
 async def test_a_database_that_is_still_away_does_not_end_the_worker_that_starts_anew(live_plane: Plane) -> None:
-    patient, store = Patient(live_plane), await live_plane.store
+    patient, store = Patient(live_plane), live_plane.store
     faulty: Any = FaultyStore(store)
     job = await patient.agent.submit()
 
@@ -127,7 +127,7 @@ async def test_a_completion_that_waits_for_the_database_when_the_lease_is_lost_d
     live_plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cortex_plane.worker.worker.LAST_WORD_SECONDS", 3600.0)  # Who waits for such answers waits too long.
-    store = await live_plane.store
+    store = live_plane.store
     faulty: Any = FaultyStore(store)
     starts = 0
 
@@ -166,7 +166,7 @@ async def test_a_completion_that_waits_for_the_database_when_the_lease_is_lost_d
 
 
 async def test_the_other_jobs_of_the_new_life_are_written_as_usual(live_plane: Plane) -> None:
-    patient, store = Patient(live_plane), await live_plane.store
+    patient, store = Patient(live_plane), live_plane.store
 
     @live_plane.agent("quick")
     async def quick(ctx: Context) -> str:
@@ -220,7 +220,7 @@ class Late:
 
 
 async def test_what_was_claimed_before_the_lease_was_lost_is_not_started_after_it(live_plane: Plane) -> None:
-    late = Late(live_plane, await live_plane.store)
+    late = Late(live_plane, live_plane.store)
 
     async def claim(method: Any, *values: Any) -> Any:
         return await late.held_back(await method(*values))
@@ -236,7 +236,7 @@ async def test_what_was_claimed_before_the_lease_was_lost_is_not_started_after_i
 
 async def test_a_run_is_not_started_again_by_an_answer_that_comes_after_the_lease_was_lost(live_plane: Plane) -> None:
     """The answer to a claim never came; its run was found and started. The worker looks again, as it does for a while."""
-    late = Late(live_plane, await live_plane.store)
+    late = Late(live_plane, live_plane.store)
 
     async def claim(method: Any, *values: Any) -> Any:
         found = await method(*values)

@@ -39,7 +39,7 @@ POSTGRES_CODES = {
 
 
 async def refuse_the_bad_one(plane: Plane, database_url: str, postgres_code: str) -> None:
-    await plane.store  # It is open, and the tables are there.
+    await plane.open()  # It is open, and the tables are there.
     async with raw_client(database_url, plane.clock) as raw:  # type: ignore[arg-type]
         connection: Any = raw.connection  # type: ignore[attr-defined]
         if database_url.startswith("sqlite"):

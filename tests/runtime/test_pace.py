@@ -147,7 +147,7 @@ async def test_a_worker_with_slow_jobs_leaves_the_rest_to_others(plane: TestPlan
 @pytest.fixture
 async def claims(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many jobs each claim has brought, as they come."""
-    queue = (await plane.store).queue
+    queue = plane.store.queue
     sizes: list[int] = []
     claim = queue.claim
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def faulty(live_plane: Plane) -> Any:
-    return FaultyStore(await live_plane.store)
+    return FaultyStore(live_plane.store)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ async def test_an_approval_waits_for_the_database(live_plane: Plane, faulty: Any
         return "approved"
 
     await live_plane.people.add("ada")
-    store = await live_plane.store
+    store = live_plane.store
     tries = 0
     find_user = store.people.find_user
 

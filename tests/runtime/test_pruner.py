@@ -31,7 +31,7 @@ async def test_a_pass_is_made_of_batches(plane: TestPlane, monkeypatch: pytest.M
     await plane.work()
     await RetentionService(plane).add(60)
     await plane.clock.advance(seconds=60)
-    pruner = Pruner(await plane.store)
+    pruner = Pruner(plane.store)
 
     rests = [await pruner.once() for _ in range(4)]
 
@@ -42,7 +42,7 @@ async def test_a_pass_is_made_of_batches(plane: TestPlane, monkeypatch: pytest.M
 
 
 async def test_without_rules_it_rests(plane: TestPlane) -> None:
-    assert await Pruner(await plane.store).once() == REST_BETWEEN_PASSES_SECONDS
+    assert await Pruner(plane.store).once() == REST_BETWEEN_PASSES_SECONDS
 
 
 async def test_a_pass_can_be_asked_for(plane: TestPlane, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,12 +65,12 @@ async def test_a_worker_prunes_audit_entries_only_when_their_seals_were_exported
     plane.agent("greet")(_greet)
     plane.settings = replace(plane.settings, seal_export=f"file:{tmp_path / 'seals'}")
     await plane.audit.record("DONE", "thing", "7")
-    sealer = Sealer(await plane.store)
+    sealer = Sealer(plane.store)
     await sealer.once()
     await sealer.once()
     await plane.retention.add(60, record="audit_log")
     await plane.clock.advance(seconds=60)
-    pruner = Pruner(await plane.store, plane._worker_options(None, None, "").seal_export)
+    pruner = Pruner(plane.store, plane._worker_options(None, None, "").seal_export)
 
     await pruner.once()
     held = await plane.audit.list(action="DONE")
@@ -99,7 +99,7 @@ async def test_it_rests_for_as_long_as_a_batch_took(plane: TestPlane, monkeypatc
     await plane.clock.advance(seconds=60)
     moments = iter([10.0, 10.02, 20.0, 20.5])
     monkeypatch.setattr(pruner_module, "_now", lambda: next(moments))
-    pruner = Pruner(await plane.store)
+    pruner = Pruner(plane.store)
 
     assert [await pruner.once(), await pruner.once()] == [pytest.approx(0.02), LONGEST_REST_BETWEEN_BATCHES_SECONDS]
 
@@ -111,7 +111,7 @@ async def test_after_many_full_batches_it_deletes_more_at_once_without_a_rest(
     monkeypatch.setattr(pruning, "BATCH", 1)
     monkeypatch.setattr(pruner_module, "BATCH", 1)
     monkeypatch.setattr(pruner_module, "PATIENT_BATCHES", 2)
-    store = await plane.store
+    store = plane.store
     monkeypatch.setattr(store.retention, "most_at_once", 3)
 
     @plane.agent("greet")

@@ -155,7 +155,7 @@ async def test_a_worker_is_lost_only_when_its_last_lease_has_run_out(fleet: Flee
     await claim(store, worker_id, 1)
 
     await clock.advance(seconds=14)
-    assert await asyncio.to_thread(store.workers.beat, worker_id, 5.0)
+    assert await asyncio.to_thread(store.workers.heartbeat(worker_id), 5.0)
     await clock.advance(seconds=15)
     in_time = await declare_lost(store, await register_worker(store))
     await clock.advance(microseconds=1)
@@ -170,7 +170,7 @@ async def test_a_worker_never_declares_itself_lost(store: Store, clock: ManualCl
     await clock.advance(minutes=10)
 
     assert await declare_lost(store, worker_id) == 0
-    assert await asyncio.to_thread(store.workers.beat, worker_id, 5.0)
+    assert await asyncio.to_thread(store.workers.heartbeat(worker_id), 5.0)
 
 
 async def test_a_lost_worker_can_neither_beat_nor_claim_nor_finish(fleet: Fleet, store: Store) -> None:
@@ -181,7 +181,7 @@ async def test_a_lost_worker_can_neither_beat_nor_claim_nor_finish(fleet: Fleet,
     await fleet.lose(worker_id)
     await submit_to(store, agent, 3)
 
-    beats = await asyncio.to_thread(store.workers.beat, worker_id, 5.0)
+    beats = await asyncio.to_thread(store.workers.heartbeat(worker_id), 5.0)
     claims = await claim(store, worker_id, 3)
     late = Transition(claimed.job_id, claimed.run_id, JobStatus.COMPLETED, "complete", output='"late"')
     finished = await finish_runs(store, [late], actor_of(worker_id))

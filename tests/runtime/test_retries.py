@@ -33,7 +33,7 @@ def failing(plane: TestPlane, retry: RetryPolicy, successes_after: int = 1000) -
 
 
 async def actions(plane: TestPlane, job: JobHandle[Any]) -> list[str]:
-    return [entry.entry.action for entry in await (await plane.store).audit.list(job.id)]
+    return [entry.entry.action for entry in await plane.store.audit.list(job.id)]
 
 
 async def test_in_place_the_same_job_waits_longer_each_time_until_its_retries_are_spent(plane: TestPlane) -> None:
@@ -195,7 +195,7 @@ async def test_jitter_takes_a_part_of_the_delay(plane: TestPlane) -> None:
     backoff = Backoff(base_seconds=100, jitter=True)
     job = await failing(plane, RetryPolicy("in_place", 3, backoff)).submit()
 
-    async with worker_on(plane, await plane.store):  # Its chance is always one half.
+    async with worker_on(plane, plane.store):  # Its chance is always one half.
         await status_becomes(job, JobStatus.RETRY)
 
     assert (await job.job()).next_retry_at == plane.clock.moment() + timedelta(seconds=50)

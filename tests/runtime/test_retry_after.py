@@ -224,8 +224,8 @@ async def test_only_the_siblings_are_held_and_only_so_long(plane: TestPlane, sco
     await plane.work()
     assert await waiting.status() is JobStatus.COMPLETED
     assert sorted(calls) == ["first", "first", "first", "second", "third"]
-    await (await plane.store).controls.end_holds()
-    assert await (await plane.store).controls.list() == []
+    await plane.store.controls.end_holds()
+    assert await plane.store.controls.list() == []
 
 
 async def test_an_operator_lifts_a_hold(plane: TestPlane) -> None:
@@ -250,7 +250,7 @@ async def test_an_operator_lifts_a_hold(plane: TestPlane) -> None:
 
 
 async def test_a_hold_is_fenced_and_the_longest_stays(plane: TestPlane) -> None:
-    scene = Scene(await plane.store, plane.clock)
+    scene = Scene(plane.store, plane.clock)
     claimed, controls = await scene.running(), scene.store.controls
     await controls.hold(Scope.AGENT, "echo", 60, "late", claimed._replace(run_id=RunId(new_id())))
     assert await controls.list() == []
@@ -268,7 +268,7 @@ async def test_a_hold_is_fenced_and_the_longest_stays(plane: TestPlane) -> None:
 
 
 async def test_the_end_of_a_hold_leaves_what_else_is_set(plane: TestPlane) -> None:
-    scene = Scene(await plane.store, plane.clock)
+    scene = Scene(plane.store, plane.clock)
     claimed, controls = await scene.running(), scene.store.controls
     await plane.limit(7, agent="echo")
     await controls.hold(Scope.AGENT, "echo", 60, "busy", claimed)

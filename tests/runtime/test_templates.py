@@ -149,10 +149,9 @@ async def test_what_belongs_to_a_single_job_is_not_part_of_a_template(
     plane: TestPlane, templates: TemplateService, field: str
 ) -> None:
     options: dict[str, Any] = {field: 5 if field == "delay" else "k"}
-    opened = await plane._open_here()
 
     with pytest.raises(InvalidInput, match="belongs to a single job") as refused:
-        await save_template(opened.store, opened.directory, new_id, "x", Submission("report", **options))
+        await save_template(plane.store, plane.directory, new_id, "x", Submission("report", **options))
 
     assert refused.value.field == field
 
@@ -168,7 +167,7 @@ async def test_overrides_are_checked_as_a_payload_is(templates: TemplateService)
 
 async def test_templates_are_a_tenants_own(plane: TestPlane, templates: TemplateService) -> None:
     tenant_id = TenantId(new_id())
-    await (await plane.store).tenants.add(tenant_id, "other")
+    await plane.store.tenants.add(tenant_id, "other")
     await templates.save("nightly", "report", tenant="other")
 
     with pytest.raises(TemplateNotFound):

@@ -32,7 +32,7 @@ def spans() -> InMemorySpanExporter:
 async def traced(plane: TestPlane, spans: InMemorySpanExporter) -> TestPlane:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
-    (await plane._open_here()).telemetry = OpenTelemetry(provider.get_tracer("test"))
+    plane.telemetry = OpenTelemetry(provider.get_tracer("test"))
     return plane
 
 
@@ -117,11 +117,11 @@ async def test_a_traceparent_travels_with_a_job_also_where_nobody_traces(plane: 
     @plane.agent("echo")
     async def echo(ctx: Context) -> None: ...
 
-    (await plane._open_here()).telemetry = None
+    plane.telemetry = None
     [kept] = await plane.submit_checked([Submission("echo")], traceparent=CALLER)
     [dropped] = await plane.submit_checked([Submission("echo")], traceparent="nonsense")
 
-    runs = (await plane.store).runs
+    runs = plane.store.runs
     assert await runs.trace(kept) == (CALLER, None)
     assert await runs.trace(dropped) == (None, None)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import structlog
 
@@ -34,7 +36,7 @@ async def test_a_disk_that_stays_full_is_one_line_for_each_part_of_a_worker(live
         ctx.log.info("still here")
         return "said"
 
-    store = FaultyStore(await live_plane.store)
+    store: Any = FaultyStore(live_plane.store)
     job = await talk.submit()
     with structlog.testing.capture_logs() as lines:
         store.around("queue", "finish", fails(4, StorageFull("/data/cortex.db")))

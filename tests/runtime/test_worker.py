@@ -187,7 +187,7 @@ async def test_a_worker_signs_in_and_out(plane: TestPlane) -> None:
     @plane.agent("work")
     async def work(ctx: Context) -> None: ...
 
-    store = await plane.store
+    store = plane.store
     async with working(plane, name="morning", concurrency=7):
         await (await work.submit()).result(timeout=PATIENCE_SECONDS)
         (live,) = await store.workers.list()
@@ -205,7 +205,7 @@ async def test_a_second_start_has_a_new_id(plane: TestPlane) -> None:
     await plane.work()
     await plane.work()
 
-    assert len({worker.id for worker in await (await plane.store).workers.list()}) == 2
+    assert len({worker.id for worker in await plane.store.workers.list()}) == 2
 
 
 async def test_a_plane_without_agents_has_no_worker(plane: TestPlane) -> None:

@@ -264,7 +264,7 @@ class SignedIn(NamedTuple):
 
 
 async def signed_in(api: Api, name: str) -> SignedIn:
-    token = (await open_sign_in(await api.plane.store, await api.plane.access.user(name))).token
+    token = (await open_sign_in(api.plane.store, await api.plane.access.user(name))).token
     pages = AsyncClient(transport=ASGITransport(dashboard_of(api.plane)), base_url="http://localhost", cookies={COOKIE: token})
     calls = await api.stranger(**{CSRF_HEADER: csrf_token(token)})
     calls.cookies.set(COOKIE, token)

@@ -183,7 +183,7 @@ async def test_behind_a_trusted_proxy_each_client_counts_by_itself(api: Api) -> 
         assert await _status(client, "ada", **{"X-Forwarded-For": "192.0.2.1"}) == 429
         assert await _status(client, "ada", **{"X-Forwarded-For": "203.0.113.9, 192.0.2.1"}) == 429  # What a client adds itself.
         assert await _status(client, "ada", **{"X-Forwarded-For": "192.0.2.2"}) == 200
-    entry = (await (await api.plane.store).audit.list((await api.plane.access.user("ada")).id))[-1]
+    entry = (await api.plane.store.audit.list((await api.plane.access.user("ada")).id))[-1]
     assert "192.0.2.2" in repr(entry)
 
 

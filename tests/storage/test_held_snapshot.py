@@ -119,7 +119,7 @@ async def held(postgres_url: str) -> AsyncIterator[Plane]:
         @plane.agent("work")
         async def work(ctx: Context) -> None: ...
 
-        await plane.store
+        await plane.open()
         yield plane
     await holding.rollback()
     await holder.close()
@@ -131,7 +131,7 @@ async def drained(held: Plane, monkeypatch: pytest.MonkeyPatch) -> Plane:
     monkeypatch.setattr(postgres_queue, "WHOLE_LOOK_SECONDS", 3600.0)
     monkeypatch.setattr(postgres_queue, "LAG_SECONDS", 0.0)
     await held.submit_many([Submission("work") for _ in range(JOBS)])
-    store = await held.store
+    store = held.store
     worker = await register_worker(store, lease_seconds=3600.0)
     for _ in range(JOBS // 500):
         assert len(await store.queue.claim(worker, ["default"], ["work"], run_ids(500))) == 500
@@ -139,7 +139,7 @@ async def drained(held: Plane, monkeypatch: pytest.MonkeyPatch) -> Plane:
 
 
 async def test_a_claim_steps_over_nothing_that_was_claimed_before(drained: Plane) -> None:
-    store: Any = await drained.store
+    store: Any = drained.store
     jobs = await drained.submit_many([Submission("work"), Submission("work", priority=5), Submission("work")])
     [heads] = store.queue._heads.values()
 
@@ -152,7 +152,7 @@ async def test_a_claim_steps_over_nothing_that_was_claimed_before(drained: Plane
 
 
 async def test_a_claim_whose_look_at_the_whole_is_put_off_has_workers_woken_for_it(drained: Plane) -> None:
-    store: Any = await drained.store
+    store: Any = drained.store
     other = await register_worker(store, lease_seconds=3600.0)
     await _stand_before_all(drained, await drained.submit("work"))
     [heads] = store.queue._heads.values()
@@ -169,7 +169,7 @@ async def test_a_claim_whose_look_at_the_whole_is_put_off_has_workers_woken_for_
 
 
 async def test_a_worker_that_ends_when_nothing_is_left_looks_at_the_whole_first(drained: Plane) -> None:
-    store: Any = await drained.store
+    store: Any = drained.store
     other = await register_worker(store, lease_seconds=3600.0)
     await _stand_before_all(drained, await drained.submit("work"))
     [heads] = store.queue._heads.values()
@@ -181,7 +181,7 @@ async def test_a_worker_that_ends_when_nothing_is_left_looks_at_the_whole_first(
 
 
 async def test_what_enters_before_the_place_where_it_was_read_is_found_too(drained: Plane) -> None:
-    store = await drained.store
+    store = drained.store
     other = await register_worker(store, lease_seconds=3600.0)
     [early, late] = await drained.submit_many([Submission("work"), Submission("work")])
     await _stand_before_all(drained, late)
@@ -215,7 +215,7 @@ async def _entries_read(plane: Plane, heads: str | None) -> tuple[int, list[str]
 
 
 async def test_marks_of_keys_that_were_settled_are_not_read_again(held: Plane) -> None:
-    worker = await register_worker(await held.store, lease_seconds=3600.0)
+    worker = await register_worker(held.store, lease_seconds=3600.0)
     connection = await asyncpg.connect(held.settings.database_url)
     settle = "select cortex.settle_marked_keys(1000, true)"
     claim = "select 1 from cortex.claim($1, 'test', '{none}', '{work}', $2, 10, '[]')"
@@ -238,7 +238,7 @@ async def test_marks_of_keys_that_were_settled_are_not_read_again(held: Plane) -
 
 async def test_a_mark_of_a_transaction_that_took_long_is_found_by_a_look_at_all(held: Plane) -> None:
     """Its place is before that from which the session reads on."""
-    store = await held.store
+    store = held.store
     connection, slow = [await asyncpg.connect(held.settings.database_url) for _ in range(2)]
     await held.submit("work", serial_key="early")
     async with slow.transaction():
@@ -277,7 +277,7 @@ async def test_a_key_whose_lock_is_held_keeps_the_place_where_marks_are_read(hel
 
 
 async def test_the_end_of_a_serial_job_reads_once_what_was_claimed_of_its_key(held: Plane) -> None:
-    store = await held.store
+    store = held.store
     worker = await register_worker(store, lease_seconds=3600.0)
     await held.submit_many([Submission("work", serial_key="one") for _ in range(KEYED + 2)])
     for _ in range(KEYED):

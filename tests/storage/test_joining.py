@@ -156,7 +156,7 @@ async def test_after_a_rollback_the_job_never_was(plane: TestPlane, echo: Any, d
         await _now(caller.rollback)
 
     assert await plane.list() == []
-    assert await (await plane.store).queue.depths() == {}
+    assert await plane.store.queue.depths() == {}
     after = await plane.submit("echo", {"text": "after"})
     await plane.work()
     assert await after.result() == "after"

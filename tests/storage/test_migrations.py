@@ -89,8 +89,9 @@ class Folder:
 
     def store(self) -> Any:
         store: Any = open_store(self.url, ManualClock())
-        arguments = (store._database, ManualClock()) if self.url.startswith("sqlite") else (store._database,)
-        store.schema = type(store.schema)(*arguments, folder=self.path)
+        session = store.database.session
+        arguments = (session, ManualClock()) if self.url.startswith("sqlite") else (session,)
+        session.schema = type(session.schema)(*arguments, folder=self.path)
         return store
 
 
@@ -203,7 +204,7 @@ async def test_a_migration_gives_way_to_others_so_that_no_heartbeat_queues_behin
     upgrade = asyncio.create_task(store.schema.upgrade())
     for _ in range(5):
         await asyncio.sleep(0.3)
-        assert await asyncio.to_thread(store.workers.beat, worker, 5.0)
+        assert await asyncio.to_thread(store.workers.heartbeat(worker), 5.0)
     assert not upgrade.done()
     await made("rollback")
 

@@ -66,7 +66,7 @@ async def test_where_they_are_swallowed_the_plane_looks_by_itself_and_everything
         assert [one.job_id for one in claimed] == [job_ids[0], job_ids[2]]
         await scene.finish(claimed[0], BOOM)
         await store.jobs.cancel(job_ids[2], None, None)
-        assert await asyncio.to_thread(store.workers.beat, worker, 5.0)
+        assert await asyncio.to_thread(store.workers.heartbeat(worker), 5.0)
         assert [await scene.status(job_id) for job_id in job_ids] == [JobStatus.RETRY, JobStatus.PENDING, JobStatus.CANCELLED]
         await store.close()
 

@@ -42,7 +42,7 @@ async def test_opening_finds_out_whether_notifications_and_sessions_are_kept(poo
     await asyncio.gather(*(store.open() for store in stores))
 
     assert {store.signals.pushed for store in stores} == {mode == "session"}
-    assert {store._database.bounds_waits for store in stores} == {mode == "session"}
+    assert {store.database.bounds_waits for store in stores} == {mode == "session"}
     for store in stores:
         await store.close()
 

@@ -85,7 +85,7 @@ async def test_a_user_without_rights_is_told_what_is_missing(server: PostgresClu
     await store.close()
     await asyncio.to_thread(server.execute, "create role guest login")
     with pytest.raises(WrongDatabase, match="may not do that"):
-        await opened(store._database.url.replace("postgres@", "guest@"))
+        await opened(store.database.session.url.replace("postgres@", "guest@"))
 
 
 async def test_a_value_that_the_database_cannot_take_is_the_callers_mistake(server: PostgresCluster) -> None:
@@ -97,9 +97,13 @@ async def test_a_value_that_the_database_cannot_take_is_the_callers_mistake(serv
     await store.close()
 
 
-async def test_a_store_that_is_not_open_says_so(server: PostgresCluster) -> None:
+async def test_a_store_opens_when_it_is_first_used_and_says_so_once_it_is_closed(server: PostgresCluster) -> None:
+    store = open_store(server.create_database("first_use"))
+    assert await store.jobs.list() == []
+    await store.close()
+
     with pytest.raises(Unavailable, match="not open"):
-        await open_store(server.url("postgres")).jobs.list()
+        await store.jobs.list()
 
 
 # -- restarts and kills --------------------------------------------------------------------------
@@ -111,7 +115,7 @@ async def test_work_goes_on_after_the_server_was_away(server: PostgresCluster, h
     job_id = await scene.submit()
     worker = await scene.worker()
     [claimed] = await scene.claim(worker)
-    assert await asyncio.to_thread(store.workers.beat, worker, 5.0)
+    assert await asyncio.to_thread(store.workers.heartbeat(worker), 5.0)
 
     await asyncio.to_thread(server.stop if how == "restart" else server.kill)
     waiting = [
@@ -122,13 +126,13 @@ async def test_work_goes_on_after_the_server_was_away(server: PostgresCluster, h
     with pytest.raises(Unavailable):
         await store.queue.claim(worker, ["default"], ["echo"], run_ids(1))
     with pytest.raises(Unavailable):
-        await asyncio.to_thread(store.workers.beat, worker, 2.0)
+        await asyncio.to_thread(store.workers.heartbeat(worker), 2.0)
     await asyncio.to_thread(server.start)
 
     finished, second, _ = await asyncio.wait_for(asyncio.gather(*waiting), 40)
     assert finished == {claimed.run_id}
     assert await scene.status(job_id) is JobStatus.COMPLETED
-    assert await asyncio.to_thread(store.workers.beat, worker, 5.0)
+    assert await asyncio.to_thread(store.workers.heartbeat(worker), 5.0)
     assert [one.job_id for one in await scene.claim(worker)] == [second]
     await store.close()
 
@@ -186,7 +190,7 @@ async def test_a_server_that_stays_away_is_told_in_the_end(server: PostgresClust
 async def test_one_connection_that_is_cut_costs_nobody_anything(server: PostgresCluster) -> None:
     store, scene = await scene_on(server)
     job_id = await scene.submit()
-    name = store._database.url.rsplit("/", 1)[1]
+    name = store.database.session.url.rsplit("/", 1)[1]
     await asyncio.to_thread(
         server.execute,
         f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}' and pid <> pg_backend_pid()",

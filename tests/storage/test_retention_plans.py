@@ -40,7 +40,9 @@ async def large(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) ->
     scene = Scene(store, clock)
     await scene.agent()
     numbers = json.dumps(list(range(1, FINISHED + 1)))
-    await store._database.run(lambda writer: writer.execute(sqlite.FILL, {"now": clock.now(), "numbers": numbers}).fetchall())
+    await store.database.session.run(
+        lambda writer: writer.execute(sqlite.FILL, {"now": clock.now(), "numbers": numbers}).fetchall()
+    )
     facts = await populate(scene)
     await store.close()
     connection = connect(path, for_writing=True)

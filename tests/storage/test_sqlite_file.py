@@ -242,7 +242,7 @@ async def test_a_disk_that_is_full_is_called_by_its_name_and_nothing_is_half_don
     store = await opened(f"sqlite:///{tmp_path}/test.db")
     scene = Scene(store, ManualClock())
     await scene.submit()
-    await store._database.run(lambda connection: connection.execute("pragma max_page_count = 1").get)
+    await store.database.session.run(lambda connection: connection.execute("pragma max_page_count = 1").get)
     with pytest.raises(StorageFull, match="free some space"):
         await scene.submit(payload='{"text":"' + "x" * 500_000 + '"}')
 
@@ -262,7 +262,7 @@ async def test_a_closed_store_says_so_instead_of_waiting_for_ever(tmp_path: Path
     with pytest.raises(CortexError, match="not open"):
         await asyncio.wait_for(store.jobs.list(), 3)
     with pytest.raises(CortexError):
-        await asyncio.wait_for(asyncio.to_thread(store.workers.beat, "w", 1.0), 3)
+        await asyncio.wait_for(asyncio.to_thread(store.workers.heartbeat("w"), 1.0), 3)
 
 
 async def test_a_heartbeat_that_gets_no_answer_gives_up_in_time(tmp_path: Path) -> None:
@@ -271,11 +271,11 @@ async def test_a_heartbeat_that_gets_no_answer_gives_up_in_time(tmp_path: Path) 
     other = apsw.Connection(str(tmp_path / "test.db"))
     other.execute("begin immediate")
     with pytest.raises(Unavailable, match=r"within 0\.2 s"):
-        await asyncio.to_thread(store.workers.beat, worker, 0.2)
+        await asyncio.to_thread(store.workers.heartbeat(worker), 0.2)
     other.execute("rollback")
     other.close()
 
-    assert await asyncio.to_thread(store.workers.beat, worker, 5.0)
+    assert await asyncio.to_thread(store.workers.heartbeat(worker), 5.0)
     await store.close()
 
 
@@ -352,8 +352,8 @@ async def test_a_statement_is_planned_once_whatever_values_it_is_given(tmp_path:
 async def test_a_checkpoint_does_not_send_its_worker_to_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even after a look at the queue that found nothing: each checkpoint would wait for the next look."""
     async with throwaway_plane(f"sqlite:///{tmp_path}/test.db") as plane:
-        store: Any = await plane.store
-        signals = store._database.signals
+        store: Any = plane.store
+        signals = store.database.session.signals
         woken: list[str] = []
 
         @plane.agent("walker")
@@ -430,7 +430,7 @@ else:
 
 async def main():
     async with Plane(url) as plane:
-        await plane.store
+        await plane.open()
 
 asyncio.run(main())
 """

@@ -7,14 +7,17 @@ here a second later. How much is spent of it is not remembered at all.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cortex_plane.agents.model import AgentRecord
 from cortex_plane.errors import TenantNotFound, UnknownAgent
-from cortex_plane.jobs.model import DEFAULT_TENANT, DEFAULT_TENANT_ID, INTERNAL_PREFIX, TenantId
+from cortex_plane.ids import NewId, new_id
+from cortex_plane.jobs.model import DEFAULT_TENANT, DEFAULT_TENANT_ID, INTERNAL_PREFIX, AgentId, TenantId
 from cortex_plane.json_schema import JsonSchema
 
 if TYPE_CHECKING:
-    from cortex_plane.agents.model import AgentRecord
+    from cortex_plane.agents.code import AgentCode
     from cortex_plane.queues.model import Scope
     from cortex_plane.stores import Store
 
@@ -22,15 +25,31 @@ BUDGETS_REMEMBERED_SECONDS = 1.0
 
 
 class Directory:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, codes: Mapping[str, AgentCode] | None = None, new_id: NewId = new_id) -> None:
+        """`codes` are the agents of this program. They are written to the store before one of them is first looked up."""
         self._store = store
+        self._codes = codes if codes is not None else {}
+        self._new_id = new_id
+        self._registered: set[str] = set()
         self._agents: dict[str, AgentRecord] = {}
         self._tenants: dict[str, TenantId] = {DEFAULT_TENANT: DEFAULT_TENANT_ID}
         self._schemas: dict[str, tuple[dict[str, Any], JsonSchema]] = {}
         self._refusing: frozenset[tuple[Scope, str]] = frozenset()
         self._refusing_until = float("-inf")
 
+    async def register(self, codes: Mapping[str, AgentCode] | None = None) -> None:
+        """Writes the definitions of agents to the store, each once: those of this program, or the given ones."""
+        missing = [code for name, code in (self._codes if codes is None else codes).items() if name not in self._registered]
+        if missing:
+            await self._store.agents.register(
+                [AgentRecord(AgentId(self._new_id()), code.job_type, code.described()) for code in missing]
+            )
+            await self.refresh()
+            self._registered.update(code.job_type for code in missing)
+
     async def agent(self, job_type: str) -> AgentRecord:
+        if job_type in self._codes and job_type not in self._registered:
+            await self.register()
         if job_type not in self._agents:
             await self.refresh()
         if job_type not in self._agents:

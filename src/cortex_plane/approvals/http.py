@@ -205,7 +205,7 @@ async def list_all(
 ) -> Page[ShownApproval]:
     """What people are asked in your tenant, newest first."""
     found = await list_approvals(
-        await plane.store,
+        plane.store,
         tenant_id=caller.tenant_id,
         job_id=None if job is None else JobId((await job_in(plane, caller, job)).id),
         open_only=open_only,
@@ -221,7 +221,7 @@ async def inbox(
 ) -> Page[ShownApproval]:
     """What waits for you, newest first: what you may decide and have not voted on, in all tenants."""
     person = person_of(request, caller)
-    found = await list_approvals(await plane.store, waiting_for=person, before=_before(cursor), limit=limit)
+    found = await list_approvals(plane.store, waiting_for=person, before=_before(cursor), limit=limit)
     return _page(found, limit, caller if only_here(request) else None)
 
 
@@ -247,7 +247,7 @@ async def get_approval(request: Request, caller: Anyone, plane: ThePlane, approv
 async def list_votes(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[Vote]:
     """Who has voted, in order."""
     seen = await _seen(request, caller, plane, approval_id)
-    return list(await (await plane.store).approvals.votes(seen.id))
+    return list(await plane.store.approvals.votes(seen.id))
 
 
 @router.get("/{approval_id}/approvers")
@@ -289,7 +289,7 @@ async def deny(
 @router.post("/{approval_id}/remind")
 async def remind(caller: Submitter, plane: ThePlane, approval_id: IdPath) -> ShownApproval:
     """Asks everybody anew who has not voted."""
-    store = await plane.store
+    store = plane.store
     seen = await see_approval(store, caller, approval_id, only_here=True)
     await remind_approval(store, seen.id, actor=caller.name, source=DOOR)
     return shown(await plane.approvals.get(seen.id))
@@ -325,11 +325,11 @@ async def _decide(
 ) -> Answer:
     person = person_of(request, caller)
     seen = await _seen(request, caller, plane, approval_id)
-    return await decide_approval(await plane.store, seen.id, person, decision, reason=reason, edits=edits, door=DOOR)
+    return await decide_approval(plane.store, seen.id, person, decision, reason=reason, edits=edits, door=DOOR)
 
 
 async def _seen(request: Request, caller: Caller, plane: Plane, approval_id: str) -> ApprovalRequest:
-    return await see_approval(await plane.store, caller, approval_id, only_here=only_here(request))
+    return await see_approval(plane.store, caller, approval_id, only_here=only_here(request))
 
 
 def _before(cursor: str | None) -> ApprovalId | None:
@@ -397,7 +397,7 @@ async def deny_at_token(
 async def _decide_by_token(
     request: Request, plane: Plane, token: str, decision: Verdict, reason: str | None, edits: Any = None
 ) -> Response:
-    store = await plane.store
+    store = plane.store
     answer = await decide_by_token(store, token, decision, reason=reason, edits=edits, door=TOKEN_DOOR)
     await refuse_guessing(store, request, answer)
     return answer_to(request, answer)

@@ -65,7 +65,7 @@ async def slack(request: Request, plane: ThePlane) -> Response:
 
 
 async def _callback(request: Request, plane: Plane, service: str) -> Response:
-    clicks = (await plane._open_here()).clicks.get(service)
+    clicks = plane.clicks.get(service)
     if clicks is None:
         raise NotFound(f"Buttons in {service.title()} are not set up here. Set {SETTINGS[service]}.")
     found = clicks.read(request.headers, await request.body())
@@ -86,7 +86,7 @@ async def _in_time(plane: Plane, service: str, click: Click) -> Told:
 
 async def _decide(plane: Plane, service: str, click: Click) -> Told:
     try:
-        answer = await decide_by_click(await plane.store, service, click)
+        answer = await decide_by_click(plane.store, service, click)
     except CortexError as error:
         log.warning("approvals.click_failed", service=service, error=str(error))
         return NOTHING_DONE, None
@@ -146,7 +146,7 @@ async def link(
     """Links an address to a person, so that requests reach them there."""
 
     async def work(ids: NewId) -> LinkedChannel:
-        store, registered = await plane.store, plane.channels
+        store, registered = plane.store, plane.channels
         return await link_channel(store, ids, name, body.channel_type, body.address, registered=registered, actor=caller.name)
 
     return await created(request, caller, idempotency_key, LinkedChannel, work)

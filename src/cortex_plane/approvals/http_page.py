@@ -169,7 +169,7 @@ PACKAGE = "cortex_plane.http"
 
 @router.get("/approvals/{token}")
 async def look(request: Request, plane: ThePlane, token: str) -> Response:
-    store = await plane.store
+    store = plane.store
     found = await look_by_token(store, token)
     await refuse_guessing(store, request, found)
     return _rendered(unknown_page(), 404) if found is None else await _page(plane, token)
@@ -178,7 +178,7 @@ async def look(request: Request, plane: ThePlane, token: str) -> Response:
 @router.post("/approvals/{token}")
 async def decide(request: Request, plane: ThePlane, token: str) -> Response:
     form = form_of(await request.body())
-    store = await plane.store
+    store = plane.store
     try:
         answer = await decide_by_token(store, token, form.decision, reason=form.reason, edits=form.edits, door=DOOR)
     except InvalidInput as error:
@@ -196,7 +196,7 @@ async def style() -> Response:
 
 
 async def _page(plane: Plane, token: str, form: Form | None = None, notice: str = "", status: int = 200) -> Response:
-    store = await plane.store
+    store = plane.store
     found = await look_by_token(store, token)
     if found is None:
         return _rendered(unknown_page(), 404)

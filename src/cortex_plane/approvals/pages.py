@@ -42,7 +42,7 @@ async def inbox(
 ) -> Response:
     """One's own first; those who may look at jobs also see what waits for others, and what was decided."""
     may_see_all = caller.may(Role.VIEWER)
-    store = await plane.store
+    store = plane.store
     mine = await _mine(plane, caller)
     shown = show or ("mine" if mine or not may_see_all else "open")
     if shown == "mine" or not may_see_all:
@@ -63,7 +63,7 @@ async def inbox(
 
 @router.get("/approvals/requests/{approval_id}")
 async def one(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> Response:
-    store = await plane.store
+    store = plane.store
     found = await see_approval(store, caller, approval_id, only_here=only_here(request))
     votes, is_mine = await store.approvals.votes(found.id), await _is_mine(plane, caller, found)
     told_to = await plane.approvals.notifications(found)
@@ -109,7 +109,7 @@ async def _mine(plane: Plane, caller: Caller) -> list[ApprovalRequest]:
     """What waits for them in this tenant, and what they are asked by name or by a group, wherever that is."""
     if caller.user_id is None:
         return []
-    store = await plane.store
+    store = plane.store
     groups = await store.people.groups_of(caller.user_id)
     found = await store.approvals.list(waiting_for=caller.user_id, limit=SHOWN)
     return [one for one in found if one.tenant_id == caller.tenant_id or is_named(one, caller.user_id, groups)]
@@ -120,14 +120,14 @@ async def _is_mine(plane: Plane, caller: Caller, request: ApprovalRequest) -> bo
     if caller.user_id is None:
         return False
     behind = ApprovalId(str(UUID(int=UUID(request.id).int + 1)))
-    found = await (await plane.store).approvals.list(waiting_for=caller.user_id, before=behind, limit=1)
+    found = await plane.store.approvals.list(waiting_for=caller.user_id, before=behind, limit=1)
     return [one.id for one in found] == [request.id]
 
 
 async def _decide(
     request: Request, caller: Caller, plane: Plane, approval_id: str, decision: Verdict, reason: str, edits: str = ""
 ) -> Answer:
-    person, store = person_of(request, caller), await plane.store
+    person, store = person_of(request, caller), plane.store
     seen = await see_approval(store, caller, approval_id, only_here=only_here(request))
     changed = _edits(edits, seen) if decision == "approved" else None
     return await decide_approval(store, seen.id, person, decision, reason=reason or None, edits=changed, door=DOOR)

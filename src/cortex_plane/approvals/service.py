@@ -281,12 +281,11 @@ class ApprovalService:
         limit: int = 50,
     ) -> list[ApprovalRequest]:
         """Newest first. `waiting_for` is somebody's name: what they may decide and have not voted on."""
-        opened = await self._plane._open_here()
-        store = opened.store
+        store = self._plane.store
         return await list_approvals(
             store,
             waiting_for=None if waiting_for is None else (await find_user(store, waiting_for)).id,
-            tenant_id=None if tenant is None else await opened.directory.tenant(tenant),
+            tenant_id=None if tenant is None else await self._plane.directory.tenant(tenant),
             job_id=None if job is None else JobId(await find_job_id(store, job)),
             open_only=open_only,
             before=None if before is None else ApprovalId(before),
@@ -294,21 +293,21 @@ class ApprovalService:
         )
 
     async def get(self, id_or_prefix: str) -> ApprovalRequest:
-        return await find_approval(await self._plane.store, id_or_prefix)
+        return await find_approval(self._plane.store, id_or_prefix)
 
     async def votes(self, id_or_prefix: str) -> Sequence[Vote]:
-        store = await self._plane.store
+        store = self._plane.store
         return await store.approvals.votes(await find_approval_id(store, id_or_prefix))
 
     async def asked(self, request: ApprovalRequest) -> Sequence[str]:
         """What others are shown of those who are asked by name."""
-        people = (await self._plane.store).people
+        people = self._plane.store.people
         found = [await people.get_user(user_id) for user_id in request.approvers.users]
         return [user.label for user in found if user is not None]
 
     async def notifications(self, request: ApprovalRequest) -> Sequence[ShownNotification]:
         """Who was told, on which channel, and what has failed so far."""
-        people = (await self._plane.store).people
+        people = self._plane.store.people
         return [
             ShownNotification(
                 "" if (user := await people.get_user(one.user_account_id)) is None else user.label,
@@ -333,14 +332,14 @@ class ApprovalService:
         self, ids: Sequence[str], decision: Verdict, *, by: str, reason: str | None = None, door: str = DOOR
     ) -> dict[ApprovalId, Answer]:
         """Each by itself: one that cannot be decided does not keep the others from it."""
-        store = await self._plane.store
+        store = self._plane.store
         return await decide_approvals(store, ids, (await find_user(store, by)).id, decision, reason=reason, door=door)
 
     async def remind(self, id_or_prefix: str, *, actor: str | None = None, door: str = DOOR) -> None:
         """Asks everybody anew who has not voted."""
-        await remind_approval(await self._plane.store, id_or_prefix, actor=actor, source=door)
+        await remind_approval(self._plane.store, id_or_prefix, actor=actor, source=door)
 
     async def _decide(self, id_or_prefix: str, decision: Verdict, by: str, reason: str | None, edits: Any, door: str) -> Answer:
-        store = await self._plane.store
+        store = self._plane.store
         user = await find_user(store, by)
         return await decide_approval(store, id_or_prefix, user.id, decision, reason=reason, edits=edits, door=door)

@@ -324,24 +324,24 @@ class AuditLog:
         details: dict[str, Any] | None = None,
     ) -> None:
         """Adds an entry of your own, such as what a person did in your program. It can never be changed."""
-        store = await self._plane.store
+        store = self._plane.store
         tenant_id = None if tenant is None else await Directory(store).tenant(tenant)
         await record_audit(store, AuditEntry(action, object_type, object_id, actor, reason, source, tenant_id, details or {}))
 
     async def verify(self, *, known: str | Sequence[str] | None = None) -> AuditReport:
         """Checks every sealed entry. `known` is the name of a seal that you kept elsewhere, or those of many: they must still
         be there."""
-        return await verify_audit(await self._plane.store, known)
+        return await verify_audit(self._plane.store, known)
 
     async def export_seals(self, target: str, *, authorization: str = "") -> int:
         """Sends the seals that were not sent there yet, and returns how many: to `file:PATH`, `https://…` (each is posted) or
         `s3+https://…/` (each is put as NUMBER.json). Workers do so by themselves where CORTEX_SEAL_EXPORT is set."""
-        return await export_seals(await self._plane.store, target, seal_target(target, authorization))
+        return await export_seals(self._plane.store, target, seal_target(target, authorization))
 
     async def list(self, *, before: int | None = None, limit: int = 50, **wanted: Unpack[AuditWish]) -> list[AuditRecord]:
         """Newest first. `before` is the number of the last entry of the page before; `until` is not included."""
-        return await list_audit(await self._plane.store, before=before, limit=limit, **wanted)
+        return await list_audit(self._plane.store, before=before, limit=limit, **wanted)
 
     async def page(self, *, before: int | None = None, limit: int = 50, **wanted: Unpack[AuditWish]) -> AuditPage:
         """The same in steps that never take long: a page may be short and still have a next one, at its `next_before`."""
-        return await page_audit(await self._plane.store, before=before, limit=limit, **wanted)
+        return await page_audit(self._plane.store, before=before, limit=limit, **wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -37,11 +37,8 @@ COMPLETIONS = "audit/page_of_completions"
 
 
 class AuditStore:
-    """`as_parameter` gives an instant in the form in which the database takes one."""
-
-    def __init__(self, database: Database, as_parameter: Callable[[datetime], Any]) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._as_parameter = as_parameter
 
     async def record(self, entries: Sequence[AuditEntry]) -> None:
         await self._database.write_once("audit/record", entries=dumps([entry.to_json() for entry in entries]))
@@ -49,7 +46,7 @@ class AuditStore:
     async def page(self, wanted: AuditFilter, *, before: int | None = None, limit: int = 50) -> AuditPage:
         """Newest first; `before` is `next_before` of the page before."""
         upper_at, upper_seq = await self._upper(wanted.until or LAST_MOMENT, before)
-        since = self._as_parameter(wanted.since or FIRST_MOMENT)
+        since = self._database.instant(wanted.since or FIRST_MOMENT)
         place = {"since": since, "upper_at": upper_at, "upper_seq": upper_seq, "looked_through": LOOKED_THROUGH}
         statement = _page_for(wanted)
         found = await self._database.read(
@@ -71,13 +68,13 @@ class AuditStore:
 
     async def _upper(self, until: datetime, before: int | None) -> tuple[Any, int]:
         """Everything that is asked for comes before this place in the order of time and number."""
-        end = self._as_parameter(until), BEFORE_ALL
+        end = self._database.instant(until), BEFORE_ALL
         if before is None:
             return end
         for row in await self._database.read("audit/place", seq=before):
             return min(end, (row["at"], row["seq"]))
         if any(before <= row["last_seq"] for row in await self._database.read("seals/pruned")):
-            return self._as_parameter(FIRST_MOMENT), BEFORE_ALL  # It was pruned, and so was everything before it.
+            return self._database.instant(FIRST_MOMENT), BEFORE_ALL  # It was pruned, and so was everything before it.
         raise InvalidInput(f"There is no audit entry {before} to go on from.", field="before")
 
     async def list(self, object_id: str) -> list[AuditRecord]:

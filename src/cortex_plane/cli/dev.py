@@ -303,8 +303,8 @@ async def _serve(plane: Plane, worker: DevWorker) -> int:
         server.should_exit = True
         worker.stop()
 
-    await plane.store  # The worker must not be the one to make the database: two at once would get in each other's way.
-    _greet(link.address(f"http://{HOST}:{listening.getsockname()[1]}"), (await plane.store).description)
+    await plane.open()  # The worker must not be the one to make the database: two at once would get in each other's way.
+    _greet(link.address(f"http://{HOST}:{listening.getsockname()[1]}"), plane.store.description)
     with Signals(stop):
         working = asyncio.create_task(worker.run(), name="cortex-dev-worker")
         await server.serve(sockets=[listening])

@@ -51,7 +51,7 @@ async def add_billing_account(
 @router.get("/accounts/{name}")
 async def get_account(caller: Viewer, plane: ThePlane, name: NamePath) -> BillingAccount:
     """One account."""
-    account = await (await plane.store).billing.find(caller.tenant_id, name)
+    account = await plane.store.billing.find(caller.tenant_id, name)
     if account is None:
         raise AccountNotFound(name)
     return account

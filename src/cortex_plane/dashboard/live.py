@@ -32,7 +32,7 @@ async def ticks(request: Request, caller: Annotated[Caller, known()], plane: The
 async def _ticks(plane: Plane) -> AsyncIterator[str]:
     yield "retry: 2000\n\n"
     try:
-        signals = (await plane.store).signals
+        signals = plane.store.signals
     except CortexError:
         return
     woken = asyncio.Event()
@@ -81,7 +81,7 @@ async def _sign_in(plane: Plane, address: str) -> SignedIn:
         pass
     for role in ROLES:
         await plane.access.give_role(NAME, role, actor="cortex dev")
-    return await open_sign_in(await plane.store, await plane.access.user(NAME), address)
+    return await open_sign_in(plane.store, await plane.access.user(NAME), address)
 
 
 # -- workshop ----------------------------------------------------------------------------------

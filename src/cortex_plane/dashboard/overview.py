@@ -56,7 +56,7 @@ class QueueLine:
 async def overview(request: Request, caller: Annotated[Caller, known()], plane: ThePlane) -> Response:
     if not caller.may(Role.VIEWER):
         return go_to("/approvals")  # Whoever has no role may still be asked by name.
-    store = await plane.store
+    store = plane.store
     sees_all = caller.may(Role.VIEWER, everywhere=True)
     load, failing, (running, waiting), workers, agents = await asyncio.gather(
         look_at_load(store, plane.clock, caller.tenant_id),
@@ -96,7 +96,7 @@ def throughput(load: Load) -> list[Bar]:
 
 async def queue_lines(plane: Plane) -> list[QueueLine]:
     """Every queue in which something waits or runs, or for which something is set; the plane's own only when it is full."""
-    store = await plane.store
+    store = plane.store
     depths = await store.queue.depths()
     controls = {control.name: control for control in await store.controls.list() if control.scope is Scope.QUEUE}
     running = _by_queue(await store.queue.running())

@@ -172,7 +172,7 @@ def bare_page(template: str, *, status: int = 200, **context: Any) -> HTMLRespon
 
 async def _shell(request: Request, caller: Caller) -> Shell:
     plane = plane_of(request)
-    store = await plane.store
+    store = plane.store
     everywhere = bool(caller.everywhere)
     session = session_token(request)
     whose = None if caller.may(Role.VIEWER) else caller.user_id

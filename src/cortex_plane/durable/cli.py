@@ -222,7 +222,7 @@ def schema() -> int:
 async def _print_as_stored(plane: Plane, job_id: JobId) -> None:
     from cortex_plane.cli.output import print_json
 
-    stored = await (await plane.store).checkpoints.load(job_id)
+    stored = await plane.store.checkpoints.load(job_id)
     if stored is None:
         return
     document = _as_stored(stored.document)

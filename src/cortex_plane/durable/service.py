@@ -55,12 +55,12 @@ class Checkpoints:
 
     async def get(self, id_or_prefix: str) -> Blob:
         """A job's checkpoint, checked, with large results left out. Raises CheckpointCorrupted when it is damaged."""
-        store = await self._plane.store
+        store = self._plane.store
         return checked_blob(await _stored(store, (await find_job(store, id_or_prefix)).id))
 
     async def verify(self) -> AsyncIterator[Finding]:
         """Looks at the checkpoint of every job that has not ended."""
-        store = await self._plane.store
+        store = self._plane.store
         async for stored in _live(store):
             yield await _found(store, stored, None)
 
@@ -69,7 +69,7 @@ class Checkpoints:
         steps that do not fit the record, approvals that would be asked again. Handlers are called as `replay` calls them: they
         get what is recorded, and nothing new is done. Nothing is changed: a job is migrated when it is resumed. Jobs of agents
         that this program does not have are left out."""
-        store = await self._plane.store
+        store = self._plane.store
         async for stored in _live(store):
             if stored.job_type in self._plane.agents:
                 yield await self._tried(store, stored)
@@ -94,7 +94,7 @@ class Checkpoints:
     ) -> JobHandle[Any]:
         """A new job of its own with the same work that takes the results of all steps before `from_step` from this one. Its tool
         calls have ids of their own: it does the work once more."""
-        store, new_id = await self._plane.store, ids or self._plane._ids
+        store, new_id = self._plane.store, ids or self._plane._ids
         job = await find_job(store, id_or_prefix)
         record = checked_record(await _stored(store, job.id))
         blobs = await _blobs(store, job.id, record.blob)
@@ -109,7 +109,7 @@ class Checkpoints:
 
     async def check(self, job_id: JobId) -> None:
         """Raises CheckpointCorrupted if no worker could go on from what is recorded of the job; none is fine too."""
-        store = await self._plane.store
+        store = self._plane.store
         stored = await store.checkpoints.load(job_id)
         if stored is not None:
             try:
@@ -120,7 +120,7 @@ class Checkpoints:
 
     async def with_settled(self, job_id: JobId, call: str, *, applied: bool, result: Any = None) -> BornWith:
         """What the job goes on from once this uncertain call is settled. Raises InvalidInput when there is none of that name."""
-        store = await self._plane.store
+        store = self._plane.store
         record = checked_record(await _stored(store, job_id))
         await _blobs(store, job_id, record.blob)
         checkpoint_id = self._plane._ids()
@@ -128,7 +128,7 @@ class Checkpoints:
 
     async def replay(self, id_or_prefix: str) -> Replay:
         """Runs this program's code against what is recorded, does nothing, and says where the two part."""
-        store = await self._plane.store
+        store = self._plane.store
         job = await find_job(store, id_or_prefix)
         agent = self._plane.agents.get(job.job_type)
         if agent is None or agent.kind != "async":

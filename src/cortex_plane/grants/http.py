@@ -96,7 +96,7 @@ async def _service(request: Request, x_service_name: ServiceName = None) -> Serv
     plane, keys = plane_of(request), _keys_of(request)
     scheme, _, shown = request.headers.get("authorization", "").partition(" ")
     known = keys.caller(shown.strip(), x_service_name, plane.clock.now()) if scheme.lower() == "bearer" else None
-    store = await plane.store
+    store = plane.store
     if known is None:
         if "authorization" in request.headers:
             await limit_tries(store, f"service:from:{address_of(request)}", MOST_WRONG_SECRETS)
@@ -166,7 +166,7 @@ class RevokedGrant(BaseModel):
 async def list_grants(caller: Viewer, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None) -> Page[Grant]:
     """Newest first; those that are good for nothing any more, too."""
     before = id_in("grant", cursor)
-    store = await plane.store
+    store = plane.store
     found = list(await store.grants.page(caller.tenant_id, None if before is None else GrantId(before), limit))
     return Page(items=found, next=cursor_for("grant", found[-1].id) if len(found) == limit else None)
 
@@ -180,9 +180,8 @@ async def add_a_grant(
     user_id = None if body.user is None else await _user_in(plane, caller, body.user)
 
     async def work(ids: NewId) -> Grant:
-        opened = await plane._open_here()
         grant_id = GrantId(ids())
-        known = await opened.store.grants.get(grant_id)
+        known = await plane.store.grants.get(grant_id)
         wish = GrantWish(
             body.scopes,
             caller.tenant,
@@ -193,7 +192,7 @@ async def add_a_grant(
             created_by=caller.name,
             id=grant_id,
         )
-        return known or await add_grant(opened.store, opened.directory, plane.clock, ids, wish)
+        return known or await add_grant(plane.store, plane.directory, plane.clock, ids, wish)
 
     return await created(request, caller, idempotency_key, Grant, work, location="/api/v1/grants/{id}")
 
@@ -208,12 +207,12 @@ async def get_grant(caller: Viewer, plane: ThePlane, grant_id: IdPath) -> Grant:
 async def revoke_a_grant(caller: Operator, plane: ThePlane, grant_id: IdPath, body: WithReason) -> RevokedGrant:
     """Its schedules pause, what waits under it is cancelled, what runs is asked to stop: at once."""
     grant = await grant_in(plane, caller, grant_id)
-    revoked = await revoke_grant(await plane.store, grant.id, actor=caller.name, reason=body.reason)
+    revoked = await revoke_grant(plane.store, grant.id, actor=caller.name, reason=body.reason)
     return RevokedGrant(grant=revoked.grant, schedules=revoked.schedules, jobs=revoked.jobs)
 
 
 async def _user_in(plane: Plane, caller: Caller, name: str) -> UserId:
-    return (await find_user_in(await plane.store, caller.tenant_id, name)).id
+    return (await find_user_in(plane.store, caller.tenant_id, name)).id
 
 
 # -- execution ---------------------------------------------------------------------------------
@@ -277,7 +276,7 @@ async def start_internal_run(
 ) -> RunStarted:
     """Starts a run once, however often it is asked for with the same key; a request that comes while the same one is being
     carried out waits for it. The answer to a request that was made before says so in `Idempotency-Replayed`."""
-    opened, limit = await plane._open_here(), plane.settings.payload_limit_bytes
+    limit = plane.settings.payload_limit_bytes
     wish = RunWish(
         graph_id,
         idempotency_key,
@@ -288,7 +287,7 @@ async def start_internal_run(
         body.schedule_id,
         tuple(body.requested_by),
     )
-    started = await start_run(opened.store, opened.directory, plane.clock, plane._ids, wish, payload_limit_bytes=limit)
+    started = await start_run(plane.store, plane.directory, plane.clock, plane._ids, wish, payload_limit_bytes=limit)
     if started.replayed:
         response.headers[REPLAYED] = "true"
     return RunStarted(run_id=started.run_id, trace_id=started.trace_id)
@@ -297,7 +296,7 @@ async def start_internal_run(
 @execution_router.get("/runs/{run_id}")
 async def look_at_internal_run(caller: Service, plane: ThePlane, run_id: IdPath, wait: Wait = 0) -> RunLooked:
     """How a run goes, also when its job has been deleted since."""
-    state = await look_at_run(await plane.store, plane.clock, run_id, wait)
+    state = await look_at_run(plane.store, plane.clock, run_id, wait)
     return RunLooked(
         run_id=state.run_id,
         trace_id=state.trace_id,
@@ -311,4 +310,4 @@ async def look_at_internal_run(caller: Service, plane: ThePlane, run_id: IdPath,
 @execution_router.post("/runs/{run_id}/stop")
 async def stop_internal_run(caller: Service, plane: ThePlane, run_id: IdPath, body: WithReason) -> RunStopped:
     """Asks a run to stop. One that has ended stays as it is."""
-    return RunStopped(stopped=await stop_run(await plane.store, run_id, actor=caller.name, reason=body.reason))
+    return RunStopped(stopped=await stop_run(plane.store, run_id, actor=caller.name, reason=body.reason))

@@ -177,22 +177,21 @@ class GrantService:
     ) -> Grant:
         """`user` is the name of somebody who may start runs under it. `held` are the scopes of whoever asks: nobody grants
         more than they hold. None is an operator, who holds all."""
-        opened, plane = await self._plane._open_here(), self._plane
-        user_id = None if user is None else (await find_user(opened.store, user)).id
+        plane = self._plane
+        user_id = None if user is None else (await find_user(self._plane.store, user)).id
         wish = GrantWish(scopes, tenant, billing_account, expires_at, max_uses, user_id, created_by, held)
-        return await add_grant(opened.store, opened.directory, plane.clock, plane._ids, wish)
+        return await add_grant(self._plane.store, self._plane.directory, plane.clock, plane._ids, wish)
 
     async def get(self, id_or_prefix: str) -> Grant:
-        return await find_grant(await self._plane.store, id_or_prefix)
+        return await find_grant(self._plane.store, id_or_prefix)
 
     async def revoke(self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> Revoked:
         """Its schedules pause, what waits under it is cancelled, what runs is asked to stop: at once."""
-        return await revoke_grant(await self._plane.store, id_or_prefix, actor=actor, reason=reason)
+        return await revoke_grant(self._plane.store, id_or_prefix, actor=actor, reason=reason)
 
     async def list(self, *, tenant: str | None = None, limit: int = 50) -> list[Grant]:
         """Newest first."""
-        opened = await self._plane._open_here()
-        return await opened.store.grants.list(None if tenant is None else await opened.directory.tenant(tenant), limit)
+        return await self._plane.store.grants.list(None if tenant is None else await self._plane.directory.tenant(tenant), limit)
 
 
 class BillingService:
@@ -203,20 +202,18 @@ class BillingService:
 
     async def add(self, name: str, *, virtual_key: str | None = None, tenant: str = DEFAULT_TENANT) -> BillingAccount:
         """An account that is there already stays as it is."""
-        opened, new_id = await self._plane._open_here(), self._plane._ids
+        new_id = self._plane._ids
         key = f"vk_{new_id().replace('-', '')}" if virtual_key is None else checked_readable_name(virtual_key, "virtual_key")
-        tenant_id = await opened.directory.tenant(tenant)
-        return await opened.store.billing.ensure(new_id(), tenant_id, checked_readable_name(name), key)
+        tenant_id = await self._plane.directory.tenant(tenant)
+        return await self._plane.store.billing.ensure(new_id(), tenant_id, checked_readable_name(name), key)
 
     async def receipts(self, run_id: str) -> list[Receipt]:
-        return await receipts_of_run(await self._plane.store, run_id)
+        return await receipts_of_run(self._plane.store, run_id)
 
     async def totals(self, *, tenant: str | None = None) -> list[UsageTotal]:
         """By account and unit."""
-        opened = await self._plane._open_here()
-        return await opened.store.billing.totals(None if tenant is None else await opened.directory.tenant(tenant))
+        return await self._plane.store.billing.totals(None if tenant is None else await self._plane.directory.tenant(tenant))
 
     async def list(self, *, tenant: str | None = None) -> list[BillingAccount]:
         """By name."""
-        opened = await self._plane._open_here()
-        return await opened.store.billing.list(None if tenant is None else await opened.directory.tenant(tenant))
+        return await self._plane.store.billing.list(None if tenant is None else await self._plane.directory.tenant(tenant))

@@ -77,11 +77,11 @@ async def start_run_of_graph(
     """Starts a run under a grant. Operators may use any grant of the tenant, others those that are theirs."""
     grant = await grant_in(plane, caller, body.grant)
     _check_may_use(caller, grant)
-    opened, limit = await plane._open_here(), plane.settings.payload_limit_bytes
+    limit = plane.settings.payload_limit_bytes
     key, by = _own_key(caller, idempotency_key), (caller.name,)
     wish = RunWish(graph_id, key, grant.id, body.input, caller.name, traceparent, requested_by=by)
     try:
-        started = await start_run(opened.store, opened.directory, plane.clock, plane._ids, wish, payload_limit_bytes=limit)
+        started = await start_run(plane.store, plane.directory, plane.clock, plane._ids, wish, payload_limit_bytes=limit)
     except KeyReused:
         raise KeyUsedElsewhere from None
     response.headers["Location"] = f"/api/v1/graph-runs/{started.run_id}"
@@ -94,7 +94,7 @@ async def start_run_of_graph(
 async def get_run(caller: Viewer, plane: ThePlane, run_id: IdPath, wait: Wait = 0) -> RunState:
     """How a run goes that was started under a grant, also when its job has been deleted since."""
     run = await run_in(plane, caller, run_id)
-    return await look_at_run(await plane.store, plane.clock, run.run_id, wait)
+    return await look_at_run(plane.store, plane.clock, run.run_id, wait)
 
 
 def _check_may_use(caller: Caller, grant: Grant) -> None:

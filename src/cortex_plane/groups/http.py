@@ -71,11 +71,10 @@ async def submit(
     await check_sessions_of(plane, caller, [*body.members, *([body.callback] if body.callback else [])])
 
     async def work(ids: NewId) -> SubmittedGroup:
-        opened = await plane._open_here()
-        with opened.submitting([member.agent for member in body.members], request.headers.get("traceparent")) as trace:
+        with plane.submitting([member.agent for member in body.members], request.headers.get("traceparent")) as trace:
             group_id, job_ids = await submit_group(
-                opened.store,
-                opened.directory,
+                plane.store,
+                plane.directory,
                 ids,
                 [member.submission(caller) for member in body.members],
                 mode=body.mode,
@@ -97,7 +96,7 @@ async def list_groups(caller: Viewer, plane: ThePlane, limit: Limit = 50, cursor
     """Newest first."""
     before = id_in("group", cursor)
     last = None if before is None else GroupId(before)
-    groups = await (await plane.store).groups.list(caller.tenant_id, before=last, limit=limit)
+    groups = await plane.store.groups.list(caller.tenant_id, before=last, limit=limit)
     following = cursor_for("group", groups[-1].id) if len(groups) == limit else None
     return Page(items=[_view(group) for group in groups], next=following)
 

@@ -328,11 +328,11 @@ class GroupService:
         Submitted again under the same `key` in the same tenant, it is the group that is there already; if members or options
         differ, GroupKeyReused is raised. When no member is open any more, the callback is submitted with the argument `group`:
         id, status, and how many completed, failed and were cancelled."""
-        opened, asked = await self._plane._open_here(), list(members)
-        with opened.submitting([member.agent for member in asked if isinstance(member, Submission)]) as trace:
+        asked = list(members)
+        with self._plane.submitting([member.agent for member in asked if isinstance(member, Submission)]) as trace:
             group_id, job_ids = await submit_group(
-                opened.store,
-                opened.directory,
+                self._plane.store,
+                self._plane.directory,
                 self._plane._ids,
                 asked,
                 mode=mode,
@@ -348,27 +348,26 @@ class GroupService:
         return GroupHandle(self._plane, group_id, job_ids)
 
     async def get(self, id_or_prefix: str) -> Group:
-        return await show_group((await self._plane._open_here()).store, id_or_prefix)
+        return await show_group(self._plane.store, id_or_prefix)
 
     async def members(self, id_or_prefix: str, *, limit: int = LARGEST_GROUP) -> list[Member]:
         """In their order; retries of members last."""
-        return await group_members((await self._plane._open_here()).store, id_or_prefix, limit=limit)
+        return await group_members(self._plane.store, id_or_prefix, limit=limit)
 
     async def wait(self, id_or_prefix: str, *, timeout: float | None = None) -> Group:
         """The finished group, however it ended. Raises GroupNotFinished when `timeout` seconds pass."""
-        return await await_group((await self._plane._open_here()).store, self._plane.clock, id_or_prefix, timeout)
+        return await await_group(self._plane.store, self._plane.clock, id_or_prefix, timeout)
 
     async def list(self, *, tenant: str = DEFAULT_TENANT, before: str | None = None, limit: int = 50) -> list[Group]:
         """Newest first. `before` is the id of the last group of the page before."""
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_LIST:
             raise InvalidInput(f"limit must be a whole number from 1 to {LONGEST_LIST:,}, not {limit!r}.", field="limit")
-        opened = await self._plane._open_here()
-        tenant_id = await opened.directory.tenant(tenant)
-        last = None if before is None else await find_group_id(opened.store, before)
-        return await opened.store.groups.list(tenant_id, before=last, limit=limit)
+        tenant_id = await self._plane.directory.tenant(tenant)
+        last = None if before is None else await find_group_id(self._plane.store, before)
+        return await self._plane.store.groups.list(tenant_id, before=last, limit=limit)
 
     async def cancel(self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> int:
         """How many members were cancelled; raises GroupFinished when none was left."""
-        store = (await self._plane._open_here()).store
+        store = self._plane.store
         _, cancelled = await cancel_group(store, self._plane._ids, id_or_prefix, actor=actor, reason=reason)
         return cancelled

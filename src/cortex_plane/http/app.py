@@ -83,7 +83,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 async def _sweep(plane: Plane) -> float:
     """What has expired is of no use to anybody; that it is still there harms nobody either."""
-    await (await plane.store).http.sweep()
+    await plane.store.http.sweep()
     return SWEEP_SECONDS
 
 

@@ -140,7 +140,7 @@ async def _by_key(request: Request, plane: Plane) -> Credential:
     scheme, _, key = request.headers["authorization"].partition(" ")
     credential = await plane.access.by_key(key.strip()) if scheme.lower() == "bearer" and key.strip() else None
     if credential is None:
-        await limit_tries(await plane.store, f"key:from:{address_of(request)}", MOST_WRONG_KEYS)
+        await limit_tries(plane.store, f"key:from:{address_of(request)}", MOST_WRONG_KEYS)
         raise NotSignedIn("This API key is unknown, revoked or expired. To make one: cortex keys add NAME")
     return credential
 
@@ -182,7 +182,7 @@ def address_of(request: Request) -> str:
 async def _in_tenant(request: Request, credential: Credential, named: str | None) -> Caller:
     """A tenant in which the caller has no role is, for the caller, not there."""
     tenant = named or credential.home or DEFAULT_TENANT
-    tenant_id = await (await plane_of(request)._open_here()).directory.tenant(tenant)
+    tenant_id = await plane_of(request).directory.tenant(tenant)
     roles = credential.roles_in(tenant_id)
     if named and not roles and named != credential.tenant:
         raise TenantNotFound(tenant)

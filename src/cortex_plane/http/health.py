@@ -48,7 +48,7 @@ def duties_in(request: Request, plane: Plane) -> list[Duty]:
 
 async def _database(plane: Plane) -> str:
     try:
-        store = await plane.store
+        store = plane.store
     except CortexError:
         return "does not answer"
     return await look_at_database(store)

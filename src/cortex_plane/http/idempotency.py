@@ -50,7 +50,7 @@ async def created(
     A field named by `secret` is answered once, and not kept."""
     if key is None:
         return _response(201, TypeAdapter(kind).dump_json(await work(plane_of(request)._ids)), location)
-    state = (await plane_of(request).store).http
+    state = plane_of(request).store.http
     known = RequestKey(caller.tenant_id, caller.name, check_key(key))
     match await state.begin(known, await _hash(request), plane_of(request)._ids()):
         case Answered(status, kept):

@@ -35,7 +35,7 @@ IfMatch = Annotated[
 
 
 async def job_in(plane: Plane, caller: Caller, job_id: str, if_match: str | None = None) -> Job:
-    job = await (await plane.store).jobs.get(JobId(job_id))
+    job = await plane.store.jobs.get(JobId(job_id))
     if job is None or job.tenant_id != caller.tenant_id:
         raise JobNotFound(job_id)
     if if_match is not None and if_match != "*" and if_match.removeprefix("W/") != etag(job)["ETag"]:
@@ -62,7 +62,7 @@ async def group_in(plane: Plane, caller: Caller, group_id: str) -> Group:
 
 
 async def endpoint_in(plane: Plane, caller: Caller, endpoint_id: str) -> Endpoint:
-    for endpoint in await (await plane.store).webhooks.list(caller.tenant_id):
+    for endpoint in await plane.store.webhooks.list(caller.tenant_id):
         if endpoint.id == endpoint_id:
             return endpoint
     raise EndpointNotFound(endpoint_id)
@@ -70,14 +70,14 @@ async def endpoint_in(plane: Plane, caller: Caller, endpoint_id: str) -> Endpoin
 
 async def schedule_in(plane: Plane, caller: Caller, schedule_id: str, *, removed: bool = False) -> Schedule:
     """With `removed`, also one that was removed."""
-    schedule = await (await plane.store).schedules.get(ScheduleId(schedule_id))
+    schedule = await plane.store.schedules.get(ScheduleId(schedule_id))
     if schedule is None or schedule.tenant_id != caller.tenant_id or (schedule.removed_at is not None and not removed):
         raise ScheduleNotFound(schedule_id)
     return schedule
 
 
 async def grant_in(plane: Plane, caller: Caller, grant_id: str) -> Grant:
-    grant = await (await plane.store).grants.get(GrantId(grant_id))
+    grant = await plane.store.grants.get(GrantId(grant_id))
     if grant is None or grant.tenant_id != caller.tenant_id:
         raise GrantNotFound(grant_id)
     return grant
@@ -85,7 +85,7 @@ async def grant_in(plane: Plane, caller: Caller, grant_id: str) -> Grant:
 
 async def job_run_in(plane: Plane, caller: Caller, run_id: str) -> Run:
     """An execution of a job, by its own id alone: one that is open, or of the newest."""
-    store = await plane.store
+    store = plane.store
     for job_id, found_id in await store.runs.find(run_id):
         job, run = await store.jobs.get(job_id), await store.runs.get(job_id, found_id)
         if job is not None and job.tenant_id == caller.tenant_id and run is not None:
@@ -94,7 +94,7 @@ async def job_run_in(plane: Plane, caller: Caller, run_id: str) -> Run:
 
 
 async def run_in(plane: Plane, caller: Caller, run_id: str) -> ExecutionRequest:
-    run = await (await plane.store).requests.by_run(JobId(run_id))
+    run = await plane.store.requests.by_run(JobId(run_id))
     if run is None or run.tenant_id != caller.tenant_id:
         raise ExecutionNotFound(run_id)
     return run
@@ -121,7 +121,7 @@ class FoundId(BaseModel):
 @router.get("/ids/{kind}/{beginning}")
 async def find_id(caller: Viewer, plane: ThePlane, kind: Kind, beginning: NamePath) -> FoundId:
     """The id that begins so, if exactly one does. A schedule is found by its name, too."""
-    store, here = await plane.store, partial(_here, caller)
+    store, here = plane.store, partial(_here, caller)
     match kind:
         case "job":
             prefix = _prefix(beginning, "a job id")
@@ -142,7 +142,7 @@ async def find_id(caller: Viewer, plane: ThePlane, kind: Kind, beginning: NamePa
 @router.get("/approval-ids/{beginning}")
 async def find_approval_id(request: Request, caller: Anyone, plane: ThePlane, beginning: NamePath) -> FoundId:
     """The id of the approval that begins so, among those that you may see."""
-    store, only_here = await plane.store, "authorization" in request.headers
+    store, only_here = plane.store, "authorization" in request.headers
 
     async def seen(one: str) -> ApprovalRequest:
         return await see_approval(store, caller, one, only_here=only_here)
@@ -156,7 +156,7 @@ def _here(caller: Caller, find: Callable[..., Awaitable[Sequence[Any]]]) -> Call
 
 
 async def _runs(plane: Plane, caller: Caller, prefix: str) -> list[str]:
-    return [run_id for _, run_id in await (await plane.store).runs.find(prefix, caller.tenant_id)]
+    return [run_id for _, run_id in await plane.store.runs.find(prefix, caller.tenant_id)]
 
 
 def _no_run(prefix: str) -> NotFound:

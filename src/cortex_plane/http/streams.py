@@ -17,13 +17,13 @@ from fastapi import Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from cortex_plane.connection import Connection
 from cortex_plane.errors import CortexError
 from cortex_plane.http.auth import shown_by, still_may
 from cortex_plane.jobs.follow import JobWatch
 from cortex_plane.jobs.watch_lists import ListWatch
 from cortex_plane.people.roles import Caller, Role, TooManyStreams
 from cortex_plane.plane import Plane
+from cortex_plane.storage.database import Session
 
 CHECK_SECONDS = 2.0
 SHORTEST_WAIT_SECONDS = 0.05
@@ -113,16 +113,16 @@ class EventStream(StreamingResponse):
 
 @dataclass(frozen=True, slots=True)
 class Watches:
-    opened: Connection
+    session: Session
     jobs: JobWatch
     lists: ListWatch
 
 
 async def watches_of(request: Request, plane: Plane) -> Watches:
     """Of the store as it is open now: a plane that was closed and opened again has another one."""
-    opened = await plane._open_here()
+    session = plane.store.database.session
     kept: Watches | None = getattr(request.app.state, "watches", None)
-    if kept is None or kept.opened is not opened:
-        kept = Watches(opened, JobWatch(opened.store, plane.clock), ListWatch(opened.store, opened.directory, plane.clock))
+    if kept is None or kept.session is not session:
+        kept = Watches(session, JobWatch(plane.store, plane.clock), ListWatch(plane.store, plane.directory, plane.clock))
         request.app.state.watches = kept
     return kept

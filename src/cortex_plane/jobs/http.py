@@ -91,12 +91,11 @@ async def list_jobs(
     cursor: Cursor = None,
 ) -> Page[FoundJob]:
     """Looks for jobs, newest first. What is rare is looked for in steps: a page may be short and still have a next one."""
-    opened = await plane._open_here()
     wish = JobWish(JobStatus(status) if status else None, agent, queue, tag, text, since, until)
     before = id_in("job", cursor)
     page = await search_jobs(
-        opened.store,
-        opened.directory,
+        plane.store,
+        plane.directory,
         wish,
         tenant_id=caller.tenant_id,
         before=None if before is None else JobId(before),
@@ -138,7 +137,7 @@ async def job_chain(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[Job
 async def why_job_waits(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[Reason]:
     """Why it is not running: every obstacle that there is."""
     job = await job_in(plane, caller, job_id)
-    return await explain_job(await plane.store, job, only_here=not caller.may(Role.VIEWER, everywhere=True))
+    return await explain_job(plane.store, job, only_here=not caller.may(Role.VIEWER, everywhere=True))
 
 
 @router.get("/{job_id}/inside")
@@ -185,7 +184,7 @@ async def list_runs(
 ) -> Page[Run]:
     """Runs, those of the newest jobs first. What is rare is looked for in steps: a page may be short and still have a next one.
     Those of one job: /api/v1/jobs/{job_id}/runs"""
-    store, place = await plane.store, ids_in("run", cursor)
+    store, place = plane.store, ids_in("run", cursor)
     page = await store.runs.page(
         tenant_id=caller.tenant_id,
         status=RunStatus(status) if status else None,
@@ -201,7 +200,7 @@ async def get_run(caller: Viewer, plane: ThePlane, run_id: IdPath, job: OfJob = 
     """One run."""
     if job is None:
         return await job_run_in(plane, caller, run_id)
-    found = await (await plane.store).runs.get((await job_in(plane, caller, job)).id, RunId(run_id))
+    found = await plane.store.runs.get((await job_in(plane, caller, job)).id, RunId(run_id))
     if found is None:
         raise RunNotFound(run_id, of_a_job=True)
     return found

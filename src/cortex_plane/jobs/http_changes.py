@@ -80,7 +80,7 @@ async def retry_jobs(caller: Operator, plane: ThePlane, body: Ids) -> Outcome:
 async def move_jobs(caller: Operator, plane: ThePlane, body: MoveMany) -> Outcome:
     """Moves many waiting jobs: they then stand there one after the other, in the order of the request. Those that cannot be
     moved are told, and the others close ranks."""
-    store = await plane.store
+    store = plane.store
     place, anchor = Place(body.place), None if body.anchor is None else (await job_in(plane, caller, body.anchor)).id
 
     async def move(job_id: str) -> str:
@@ -106,9 +106,7 @@ async def cancel_one_job(
     """Cancels a job that has not ended: at once, and its handler is stopped. One inside an open cleanup scope is asked to end
     (`cancel_requested_at`), and is CANCELLED when it has cleaned up, unless the mode is `kill`."""
     job = await job_in(plane, caller, job_id, if_match)
-    await cancel_job(
-        await plane.store, job.id, actor=caller.name, reason=body.reason, mode=body.mode, revision=revision_in(if_match)
-    )
+    await cancel_job(plane.store, job.id, actor=caller.name, reason=body.reason, mode=body.mode, revision=revision_in(if_match))
     return await _answer(plane, caller, response, job.id)
 
 
@@ -169,7 +167,7 @@ async def release_held_job(
 ) -> Job:
     """Lets any worker try a job that is held because its code did not fit (`wait_reason` is code_changed)."""
     job = await job_in(plane, caller, job_id, if_match)
-    await release_job(await plane.store, job.id, actor=caller.name, reason=body.reason, revision=revision_in(if_match))
+    await release_job(plane.store, job.id, actor=caller.name, reason=body.reason, revision=revision_in(if_match))
     return await _answer(plane, caller, response, job.id)
 
 
@@ -189,7 +187,7 @@ async def retry_finished_job(
         seen = revision_in(if_match)
         if seen is None:
             await job_in(plane, caller, job_id, if_match)
-        return await job_in(plane, caller, await retry_job(await plane.store, ids, job.id, actor=caller.name, revision=seen))
+        return await job_in(plane, caller, await retry_job(plane.store, ids, job.id, actor=caller.name, revision=seen))
 
     return await created(request, caller, idempotency_key, Job, work, location="/api/v1/jobs/{id}")
 
@@ -218,7 +216,7 @@ async def move_waiting_job(
     """Moves a waiting job within its queue."""
     job = await job_in(plane, caller, job_id, if_match)
     anchor = None if body.anchor is None else (await job_in(plane, caller, body.anchor)).id
-    store, seen = await plane.store, revision_in(if_match)
+    store, seen = plane.store, revision_in(if_match)
     await move_job(store, job.id, Place(body.place), anchor, actor=caller.name, reason=body.reason, revision=seen)
     return await _answer(plane, caller, response, job.id)
 
@@ -229,7 +227,7 @@ async def set_job_priority(
 ) -> Job:
     """Changes the priority of a waiting job."""
     job = await job_in(plane, caller, job_id, if_match)
-    store, seen = await plane.store, revision_in(if_match)
+    store, seen = plane.store, revision_in(if_match)
     await set_priority(store, job.id, body.priority, actor=caller.name, reason=body.reason, revision=seen)
     return await _answer(plane, caller, response, job.id)
 

@@ -59,7 +59,7 @@ async def follow(
 async def _events(plane: Plane, watch: JobWatch, job_id: JobId, position: Position) -> AsyncIterator[str]:
     yield f"retry: {RETRY_MILLISECONDS}\n\n"
     try:
-        async for told in follow_job(await plane.store, plane.clock, job_id, position, watch):
+        async for told in follow_job(plane.store, plane.clock, job_id, position, watch):
             if isinstance(told.news, NothingNew):
                 yield ": nothing new\n\n"
             else:
@@ -101,9 +101,8 @@ async def follow_list(
 ) -> EventStream:
     """Follows a list of jobs, by the filters of GET /api/v1/jobs: the list as it is, then what changes. Ends after the setting
     stream_seconds; who asks again with the id of the last event is told what has changed since."""
-    opened = await plane._open_here()
     wish = JobWish(JobStatus(status) if status else None, agent, queue, tag, text, since, until)
-    await search_jobs(opened.store, opened.directory, wish, tenant_id=caller.tenant_id, limit=1)  # What is wrong is told now.
+    await search_jobs(plane.store, plane.directory, wish, tenant_id=caller.tenant_id, limit=1)  # What is wrong is told now.
     given = last_event_id or after
     told = follow_jobs(
         (await watches_of(request, plane)).lists,

@@ -52,7 +52,6 @@ async def jobs(
 ) -> Response:
     """What is wrong with a filter is told beside it; an id, or the beginning of one, leads to its job."""
     asked = {"status": status, "agent": agent, "queue": queue, "tag": tag, "text": text, "since": since, "until": until}
-    opened = await plane._open_here()
     if (found := await _by_id(plane, caller, text)) is not None:
         return go_to(f"/jobs/{found}" + (f"?tenant={caller.tenant}" if "tenant" in request.query_params else ""))
     problem = None
@@ -60,8 +59,8 @@ async def jobs(
     try:
         before = id_in("job", cursor)
         listed = await search_jobs(
-            opened.store,
-            opened.directory,
+            plane.store,
+            plane.directory,
             _wish(asked),
             tenant_id=caller.tenant_id,
             before=None if before is None else JobId(before),
@@ -69,7 +68,7 @@ async def jobs(
         )
     except CortexError as error:
         problem = str(error)
-    agents = [one.job_type for one in await opened.store.agents.list() if not one.job_type.startswith("cortex.")]
+    agents = [one.job_type for one in await plane.store.agents.list() if not one.job_type.startswith("cortex.")]
     return await page(
         request,
         caller,
@@ -112,7 +111,7 @@ async def _by_id(plane: ThePlane, caller: Caller, text: str) -> str | None:
     if len(word) < 8 or not set(word) <= ID_LETTERS:
         return None
     try:
-        job = await find_job(await plane.store, word)
+        job = await find_job(plane.store, word)
     except CortexError:
         return None
     return job.id if job.tenant_id == caller.tenant_id else None
@@ -147,7 +146,7 @@ class Line:
 @job_router.get("/jobs/{job_id}")
 async def job_page(request: Request, caller: Viewer, plane: ThePlane, job_id: IdPath) -> Response:
     job = await job_in(plane, caller, job_id)
-    store = await plane.store
+    store = plane.store
     story = await plane.story(job.id, with_names=True)
     inside = await plane.inside(job)
     events = await store.stats.last_events(job.id, LINES)
@@ -162,7 +161,7 @@ async def job_page(request: Request, caller: Viewer, plane: ThePlane, job_id: Id
         job=job,
         story=story,
         inside=inside,
-        why=[] if job.status.is_terminal else await explain_job(await plane.store, job, only_here=only_here),
+        why=[] if job.status.is_terminal else await explain_job(plane.store, job, only_here=only_here),
         states=states_of(story.entries, job, now),
         runs=runs_of(story.runs, job, now),
         steps=steps_of(inside.steps),

@@ -220,7 +220,7 @@ async def move(
     async def work() -> str:
         job = await job_in(plane, caller, job_id)
         other = (await job_in(plane, caller, anchor)).id if anchor else None
-        await move_job(await plane.store, job.id, Place(place), other, actor=caller.name, reason=None)
+        await move_job(plane.store, job.id, Place(place), other, actor=caller.name, reason=None)
         return "Moved."
 
     return await told(back or back_to_job(request, job_id), work())

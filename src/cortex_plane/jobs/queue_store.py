@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from cortex_plane.durable.schema import Blob, Checkpoint
 from cortex_plane.errors import CortexError
@@ -506,17 +507,13 @@ class QueueHeads:
 
 
 class PostgresQueue(SqlQueue):
-    """`wake` tells the workers of this process to claim again."""
-
-    def __init__(self, database: Database, wake: Callable[[], None]) -> None:
+    def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._heads: dict[tuple[str, str], QueueHeads] = {}
-        self._wake = wake
-        self._waking: asyncio.TimerHandle | None = None
+        self._heads_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], QueueHeads]] = WeakKeyDictionary()
 
-    def close(self) -> None:
-        if self._waking is not None:
-            self._waking.cancel()
+    @property
+    def _heads(self) -> dict[tuple[str, str], QueueHeads]:
+        return self._heads_by_loop.setdefault(asyncio.get_running_loop(), {})
 
     def miss_nothing(self) -> None:
         for remembered in self._heads.values():
@@ -529,15 +526,10 @@ class PostgresQueue(SqlQueue):
         if heads is not None:
             found = list(await self._database.write_once("queue/claim_on", **values, heads=heads))
         if not found and heads is not None and (seconds := remembered.put_off_seconds):
-            self._wake_after(seconds)
+            self._database.signals.wake_after(seconds)
         elif not found:
             began_at = time.monotonic()
             found = list(await self._database.write_once("queue/claim", **values))
             remembered.looked_at_whole(time.monotonic() - began_at, len(found))
         remembered.claimed(found)
         return found
-
-    def _wake_after(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        if self._waking is None or self._waking.cancelled() or self._waking.when() <= loop.time():
-            self._waking = loop.call_later(seconds, self._wake)

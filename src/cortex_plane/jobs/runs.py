@@ -75,7 +75,7 @@ class RunService:
         self._plane = plane
 
     async def __call__(self, job_id: str) -> list[Run]:
-        return await (await self._plane.store).jobs.runs(JobId(job_id))
+        return await self._plane.store.jobs.runs(JobId(job_id))
 
     async def list(
         self,
@@ -86,11 +86,11 @@ class RunService:
         limit: int = 50,
     ) -> list[Run]:
         """The newest first. Without a job, all that are RUNNING are found, and of the others those of the latest jobs."""
-        return await list_runs(await self._plane.store, job=job, status=status, worker=worker, limit=limit)
+        return await list_runs(self._plane.store, job=job, status=status, worker=worker, limit=limit)
 
     async def get(self, id_or_prefix: str, *, job: str | None = None) -> Run:
         """One run; with its job, however long ago it was."""
-        return await find_run(await self._plane.store, id_or_prefix, job)
+        return await find_run(self._plane.store, id_or_prefix, job)
 
 
 # -- runs --------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -80,11 +79,8 @@ FINEST = timedelta(milliseconds=1)
 
 
 class JobSearchStore:
-    """`as_parameter` gives an instant in the form in which the database takes one."""
-
-    def __init__(self, database: Database, as_parameter: Callable[[datetime], Any]) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._as_parameter = as_parameter
 
     async def page(self, wanted: JobFilter, *, before: JobId | None = None, limit: int = 50) -> JobPage:
         """Newest first. Looks at a bounded number of jobs, whatever is asked for."""
@@ -145,8 +141,8 @@ class JobSearchStore:
             queue=wanted.queue,
             tag=wanted.tag,
             text=wanted.text,
-            since=self._as_parameter(wanted.since or FIRST_MOMENT),
-            until=self._as_parameter(wanted.until or LAST_MOMENT),
+            since=self._database.instant(wanted.since or FIRST_MOMENT),
+            until=self._database.instant(wanted.until or LAST_MOMENT),
             limit=limit,
         )
         return [_found(row) for row in picked]

@@ -47,7 +47,7 @@ class KeptFigures:
         if self.asked_at is None or now - self.asked_at >= KEPT_SECONDS:
             self.asked_at = now
             try:
-                self.figures = await (await plane.store).gauges.figures()
+                self.figures = await plane.store.gauges.figures()
             except CortexError:
                 self.figures = None
         return self.figures

@@ -71,7 +71,7 @@ class GivenTo(Input):
 @router.get("")
 async def list_users(_caller: AdminOfAll, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None) -> Page[User]:
     """By name."""
-    found = await (await plane.store).people.list_users(after=name_in("user", cursor) or "", limit=limit)
+    found = await plane.store.people.list_users(after=name_in("user", cursor) or "", limit=limit)
     return Page(items=found, next=cursor_for("user", found[-1].name) if len(found) == limit else None)
 
 
@@ -85,7 +85,7 @@ async def add_user(
         checked_email(body.email)
 
     async def work(ids: NewId) -> Account:
-        store = await plane.store
+        store = plane.store
         if body.owner is None:
             return await add_account(store, ids, body.name, display_name=body.display_name, email=body.email, actor=caller.name)
         await add_owned(
@@ -106,14 +106,14 @@ async def get_user(_caller: AdminOfAll, plane: ThePlane, name: NamePath) -> Acco
 async def disable(caller: AdminOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Account:
     """From now on they may do nothing. Their sign-ins, keys, sessions, event streams and the links that were sent to them end,
     and do not come back when they are enabled."""
-    await disable_user(await plane.store, name, actor=caller.name, reason=body.reason)
+    await disable_user(plane.store, name, actor=caller.name, reason=body.reason)
     return await plane.access.user(name)
 
 
 @router.post("/{name}/enable")
 async def enable(caller: AdminOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Account:
     """Lets them do again what their roles say. Keys are made anew."""
-    await enable_user(await plane.store, name, actor=caller.name, reason=body.reason)
+    await enable_user(plane.store, name, actor=caller.name, reason=body.reason)
     return await plane.access.user(name)
 
 
@@ -126,7 +126,7 @@ async def erase(caller: AdminOfAll, plane: ThePlane, name: NamePath, body: WithR
 @router.put("/{name}/owner")
 async def set_owner(caller: AdminOfAll, plane: ThePlane, name: NamePath, body: Owner) -> Account:
     """Gives a service account to another admin."""
-    await change_owner(await plane.store, name, body.owner, actor=caller.name)
+    await change_owner(plane.store, name, body.owner, actor=caller.name)
     return await plane.access.user(name)
 
 
@@ -153,7 +153,7 @@ async def take_role(caller: Admin, plane: ThePlane, name: NamePath, body: GivenT
 
 async def _must_be_here(plane: Plane, caller: Caller, name: str) -> None:
     if not caller.may(Role.ADMIN, everywhere=True):
-        await find_user_in(await plane.store, caller.tenant_id, name)
+        await find_user_in(plane.store, caller.tenant_id, name)
 
 
 def _seen_by(caller: Caller, account: Account) -> Account:
@@ -179,7 +179,7 @@ class NewUserGroup(Input):
 @user_groups_router.get("")
 async def list_user_groups(caller: Viewer, plane: ThePlane) -> list[UserGroup]:
     """Those of your tenant, by name."""
-    return await (await plane.store).people.list_groups(caller.tenant_id)
+    return await plane.store.people.list_groups(caller.tenant_id)
 
 
 @user_groups_router.post("", status_code=201, response_model=UserGroup)
@@ -189,7 +189,7 @@ async def add(
     """Adds a group, with nobody in it."""
 
     async def work(ids: NewId) -> UserGroup:
-        return await add_user_group(await plane.store, ids, caller.tenant_id, body.name, actor=caller.name)
+        return await add_user_group(plane.store, ids, caller.tenant_id, body.name, actor=caller.name)
 
     return await created(request, caller, idempotency_key, UserGroup, work)
 
@@ -206,13 +206,13 @@ async def remove_user_group(caller: Admin, plane: ThePlane, name: NamePath) -> N
     group = await _group_in(plane, caller, name)
     about = {"name": name}
     entry = AuditEntry("USER_GROUP_REMOVED", "user_group", group.id, caller.name, tenant_id=caller.tenant_id, details=about)
-    await (await plane.store).people.remove_group(group.id, entry)
+    await plane.store.people.remove_group(group.id, entry)
 
 
 @user_groups_router.get("/{name}/members")
 async def members(caller: Admin, plane: ThePlane, name: NamePath) -> list[User]:
     """Who is in it, by name. How they are reached is told to admins of all tenants."""
-    found = await (await plane.store).people.members((await _group_in(plane, caller, name)).id)
+    found = await plane.store.people.members((await _group_in(plane, caller, name)).id)
     return found if caller.may(Role.ADMIN, everywhere=True) else [replace(user, email=None) for user in found]
 
 
@@ -220,18 +220,18 @@ async def members(caller: Admin, plane: ThePlane, name: NamePath) -> list[User]:
 async def join(caller: Admin, plane: ThePlane, name: NamePath, user: NamePath) -> None:
     """Puts somebody who has a role in your tenant into it; who is in it already stays."""
     only_here = not caller.may(Role.ADMIN, everywhere=True)
-    await join_user_group(await plane.store, caller.tenant_id, name, user, actor=caller.name, only_here=only_here)
+    await join_user_group(plane.store, caller.tenant_id, name, user, actor=caller.name, only_here=only_here)
 
 
 @user_groups_router.delete("/{name}/members/{user}", status_code=204, response_model=None)
 async def leave(caller: Admin, plane: ThePlane, name: NamePath, user: NamePath) -> None:
     """Takes somebody out of it."""
     only_here = not caller.may(Role.ADMIN, everywhere=True)
-    await leave_user_group(await plane.store, caller.tenant_id, name, user, actor=caller.name, only_here=only_here)
+    await leave_user_group(plane.store, caller.tenant_id, name, user, actor=caller.name, only_here=only_here)
 
 
 async def _group_in(plane: Plane, caller: Caller, name: str) -> UserGroup:
-    group = await (await plane.store).people.find_group(caller.tenant_id, name)
+    group = await plane.store.people.find_group(caller.tenant_id, name)
     if group is None:
         raise UserGroupNotFound(name)
     return group

@@ -60,12 +60,11 @@ async def add_key(
 ) -> Response:
     """Makes a key for your tenant: yours, or that of a service account. Keys for all tenants are made where the
     database is: cortex keys add"""
-    owner = await owner_for(await plane.store, caller.user_id, caller.tenant_id, body.user)
+    owner = await owner_for(plane.store, caller.user_id, caller.tenant_id, body.user)
     wish = KeyWish(body.name, body.roles, caller.tenant, owner, ttl_seconds=body.ttl_seconds, created_by=caller.name)
 
     async def work(ids: NewId) -> AddedKey:
-        opened = await plane._open_here()
-        added = await add_api_key(opened.store, opened.directory, ids, wish)
+        added = await add_api_key(plane.store, plane.directory, ids, wish)
         return AddedKey(id=added.key.id, key=added.key, secret=added.secret)
 
     return await created(request, caller, idempotency_key, AddedKey, work, secret="secret")
@@ -136,7 +135,7 @@ async def sign_out(_caller: Annotated[Caller, known()], request: Request, respon
 async def me(caller: Annotated[Caller, known()], request: Request, plane: ThePlane) -> Me:
     """Who you are, and what you may do in this tenant."""
     token = None if "authorization" in request.headers else session_token(request)
-    user = None if caller.user_id is None else await (await plane.store).people.get_user(caller.user_id)
+    user = None if caller.user_id is None else await plane.store.people.get_user(caller.user_id)
     return Me(
         name=caller.name,
         user=None if user is None or user.owner_id is not None else user.name,

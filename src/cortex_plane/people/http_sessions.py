@@ -41,10 +41,9 @@ async def start(
     user = await _whose(plane, caller, body.user)
 
     async def work(ids: NewId) -> Session:
-        opened = await plane._open_here()
-        agent_id = None if body.agent is None else (await opened.directory.agent(body.agent)).id
+        agent_id = None if body.agent is None else (await plane.directory.agent(body.agent)).id
         return await start_session(
-            opened.store, ids, user.name, tenant_id=caller.tenant_id, agent_id=agent_id, channel=body.channel
+            plane.store, ids, user.name, tenant_id=caller.tenant_id, agent_id=agent_id, channel=body.channel
         )
 
     return await created(request, caller, idempotency_key, Session, work, location="/api/v1/sessions/{id}")
@@ -58,7 +57,7 @@ async def list_sessions(
     of_all = caller.may(Role.OPERATOR) and user is None
     user_id = None if of_all else (await _whose(plane, caller, user)).id
     before = id_in("session", cursor)
-    store = await plane.store
+    store = plane.store
     found = await store.people.list_sessions(
         caller.tenant_id, user_id, before=None if before is None else SessionId(before), limit=limit
     )
@@ -74,11 +73,11 @@ async def get_session(caller: Viewer, plane: ThePlane, session_id: IdPath) -> Se
 @sessions_router.post("/{session_id}/end")
 async def end(caller: Submitter, plane: ThePlane, session_id: IdPath) -> Session:
     """Ends it: no job is submitted from it any more, and its user is not asked by default."""
-    return await end_session(await plane.store, (await session_of(plane, caller, session_id)).id)
+    return await end_session(plane.store, (await session_of(plane, caller, session_id)).id)
 
 
 async def session_of(plane: Plane, caller: Caller, session_id: str) -> Session:
-    found = await find_session(await plane.store, session_id, caller.tenant_id)
+    found = await find_session(plane.store, session_id, caller.tenant_id)
     if found.user_account_id != caller.user_id and not caller.may(Role.OPERATOR):
         raise SessionNotFound(session_id)
     return found
@@ -91,7 +90,7 @@ async def check_sessions_of(plane: Plane, caller: Caller, jobs: Iterable[SubmitJ
 
 
 async def _whose(plane: Plane, caller: Caller, name: str | None) -> User:
-    store = await plane.store
+    store = plane.store
     if name is None:
         me = None if caller.user_id is None else await store.people.get_user(caller.user_id)
         if me is None:

@@ -59,7 +59,7 @@ class Stats(BaseModel):
 @router.get("/tenants", tags=["tenants"])
 async def get_tenants(_caller: ViewerOfAll, plane: ThePlane) -> list[Tenant]:
     """All tenants, by name."""
-    return await list_tenants(await plane.store)
+    return await list_tenants(plane.store)
 
 
 @router.post("/tenants", tags=["tenants"], status_code=201, response_model=AddedTenant)
@@ -69,7 +69,7 @@ async def add(
     """Adds a tenant. It keeps its name, and is never deleted."""
 
     async def work(ids: NewId) -> AddedTenant:
-        tenant_id = await add_tenant(await plane.store, ids, body.name, actor=caller.name, reason=body.reason)
+        tenant_id = await add_tenant(plane.store, ids, body.name, actor=caller.name, reason=body.reason)
         return AddedTenant(id=tenant_id, name=body.name)
 
     return await created(request, caller, idempotency_key, AddedTenant, work)
@@ -84,34 +84,34 @@ async def erase_a_tenant(caller: AdminOfAll, plane: ThePlane, name: NamePath, bo
 @router.get("/tenants/{name}", tags=["tenants"])
 async def get_tenant(_caller: ViewerOfAll, plane: ThePlane, name: NamePath) -> TenantOverview:
     """What runs and waits, what it has cost, and what is set for it."""
-    return await show_tenant(await plane.store, name)
+    return await show_tenant(plane.store, name)
 
 
 @router.post("/tenants/{name}/pause", tags=["tenants"])
 async def pause_tenant(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> TenantOverview:
     """Nothing more of it is started; what runs goes on."""
     await plane.pause(tenant=name, reason=body.reason, actor=caller.name)
-    return await show_tenant(await plane.store, name)
+    return await show_tenant(plane.store, name)
 
 
 @router.post("/tenants/{name}/resume", tags=["tenants"])
 async def resume_tenant(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> TenantOverview:
     """Lets a paused tenant go on."""
     await plane.unpause(tenant=name, reason=body.reason, actor=caller.name)
-    return await show_tenant(await plane.store, name)
+    return await show_tenant(plane.store, name)
 
 
 @router.put("/tenants/{name}/limit", tags=["tenants"])
 async def limit_tenant(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Limit) -> TenantOverview:
     """At most so many of its jobs run at a time, over all workers."""
     await plane.limit(body.max_running, tenant=name, reason=body.reason, actor=caller.name)
-    return await show_tenant(await plane.store, name)
+    return await show_tenant(plane.store, name)
 
 
 @router.get("/stats", tags=["stats"])
 async def stats(caller: Viewer, plane: ThePlane) -> Stats:
     """How much your tenant does at this moment, and what it has spent."""
-    store = await plane.store
+    store = plane.store
     running, waiting = await store.tenants.count_jobs(caller.tenant_id)
     spent = sum(total.cents for total in await store.costs.totals(tenant_id=caller.tenant_id))
     return Stats(tenant=caller.tenant, running=running, waiting=waiting, spent_cents=spent)

@@ -56,7 +56,7 @@ async def add_key(
 ) -> Response:
     """The key is shown on this answer and nowhere else."""
     try:
-        owner = await owner_for(await plane.store, caller.user_id, caller.tenant_id, user or None)
+        owner = await owner_for(plane.store, caller.user_id, caller.tenant_id, user or None)
         added = await plane.access.add_key(
             name,
             [str(role) for role in roles or []],
@@ -142,7 +142,7 @@ async def _page(
 
 
 async def _users(plane: Plane) -> list[Account]:
-    store = await plane.store
+    store = plane.store
     found = [await store.accounts.find(user.name) for user in await store.people.list_users(limit=SHOWN)]
     return [account for account in found if account is not None]
 
@@ -162,7 +162,7 @@ SHOWN_TENANTS = 100
 
 @tenants_router.get("/tenants")
 async def tenants(request: Request, caller: Viewer, plane: ThePlane) -> Response:
-    store = await plane.store
+    store = plane.store
     named = (await store.tenants.list())[:SHOWN_TENANTS]
     budgets = {budget.name: budget for budget in await plane.costs.budgets() if budget.scope is Scope.TENANT}
     return await page(
@@ -179,7 +179,7 @@ async def add(
     caller: TenantsAdmin, plane: ThePlane, name: Annotated[str, Form(min_length=1, max_length=200)], reason: Reason = ""
 ) -> Response:
     async def work() -> str:
-        await add_tenant(await plane.store, plane._ids, name, actor=caller.name, reason=reason or None)
+        await add_tenant(plane.store, plane._ids, name, actor=caller.name, reason=reason or None)
         return f'There is a tenant "{name}" now.'
 
     return await told("/tenants", work())

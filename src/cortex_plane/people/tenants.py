@@ -60,20 +60,19 @@ class TenantService:
 
     async def add(self, name: str, *, actor: str | None = None, reason: str | None = None) -> TenantId:
         """It keeps its name, and is never deleted."""
-        return await add_tenant(await self._plane.store, self._plane._ids, name, actor=actor, reason=reason)
+        return await add_tenant(self._plane.store, self._plane._ids, name, actor=actor, reason=reason)
 
     async def get(self, name: str) -> TenantOverview:
         """What runs and waits, what it has cost, and what is set for it."""
-        return await show_tenant(await self._plane.store, name)
+        return await show_tenant(self._plane.store, name)
 
     async def erase(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Erased:
         """Removes all that is stored for it: jobs, schedules, grants, keys, webhooks, roles. Open jobs are cancelled first.
         Its id stays, and the audit log, with pseudonyms. It cannot be undone."""
-        opened = await self._plane._open_here()
-        erased = await erase_tenant(opened.store, name, actor=actor, reason=reason)
-        opened.directory.forget_tenant(name)
+        erased = await erase_tenant(self._plane.store, name, actor=actor, reason=reason)
+        self._plane.directory.forget_tenant(name)
         return erased
 
     async def list(self) -> list[Tenant]:
         """By name."""
-        return await list_tenants(await self._plane.store)
+        return await list_tenants(self._plane.store)

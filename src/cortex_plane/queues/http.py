@@ -71,7 +71,7 @@ async def open_gate(caller: OperatorOfAll, plane: ThePlane, body: WithReason) ->
 
 
 async def _gate(plane: Plane) -> Gate:
-    control = await (await plane.store).controls.get(Scope.GATE, "")
+    control = await plane.store.controls.get(Scope.GATE, "")
     return Gate(open=not control.paused, closed_by=control.paused_by, closed_at=control.paused_at, reason=control.pause_reason)
 
 
@@ -93,28 +93,28 @@ async def list_queues(_caller: ViewerOfAll, plane: ThePlane) -> list[QueueState]
 async def pause_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
     """Nothing more of it is started; what runs goes on."""
     await plane.pause(queue=name, reason=body.reason, actor=caller.name)
-    return await (await plane.store).controls.get(Scope.QUEUE, name)
+    return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.post("/queues/{name}/resume", tags=["queues"])
 async def resume_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
     """Lets a paused queue go on."""
     await plane.unpause(queue=name, reason=body.reason, actor=caller.name)
-    return await (await plane.store).controls.get(Scope.QUEUE, name)
+    return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.put("/queues/{name}/limit", tags=["queues"])
 async def limit_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Limit) -> Control:
     """At most so many of its jobs run at a time, over all workers."""
     await plane.limit(body.max_running, queue=name, reason=body.reason, actor=caller.name)
-    return await (await plane.store).controls.get(Scope.QUEUE, name)
+    return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.put("/queues/{name}/share", tags=["queues"])
 async def share_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Share) -> Control:
     """Lets the tenants of a queue take turns, however many jobs each has waiting."""
     await plane.share_fairly(name, body.fair_share, actor=caller.name)
-    return await (await plane.store).controls.get(Scope.QUEUE, name)
+    return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.get("/reservations", tags=["queues"])
@@ -138,7 +138,7 @@ async def list_agents(caller: Viewer, plane: ThePlane) -> list[Agent]:
         Agent(
             name=agent.job_type, config=agent.config, control=controls.get(agent.job_type) or Control(Scope.AGENT, agent.job_type)
         )
-        for agent in await (await plane.store).agents.list()
+        for agent in await plane.store.agents.list()
         if not agent.job_type.startswith(INTERNAL_PREFIX)
     ]
     return agents if caller.may(Role.VIEWER, everywhere=True) else [_for_one_tenant(agent, caller) for agent in agents]
@@ -162,27 +162,27 @@ async def get_agent(caller: Viewer, plane: ThePlane, name: NamePath) -> Agent:
 async def pause_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
     """Nothing more of it is started; what runs goes on."""
     await plane.pause(agent=name, reason=body.reason, actor=caller.name)
-    return await (await plane.store).controls.get(Scope.AGENT, name)
+    return await plane.store.controls.get(Scope.AGENT, name)
 
 
 @router.post("/agents/{name}/resume", tags=["agents"])
 async def resume_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
     """Lets a paused agent go on."""
     await plane.unpause(agent=name, reason=body.reason, actor=caller.name)
-    return await (await plane.store).controls.get(Scope.AGENT, name)
+    return await plane.store.controls.get(Scope.AGENT, name)
 
 
 @router.put("/agents/{name}/limit", tags=["agents"])
 async def limit_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Limit) -> Control:
     """At most so many of its jobs run at a time, over all workers."""
     await plane.limit(body.max_running, agent=name, reason=body.reason, actor=caller.name)
-    return await (await plane.store).controls.get(Scope.AGENT, name)
+    return await plane.store.controls.get(Scope.AGENT, name)
 
 
 @router.get("/workers", tags=["workers"])
 async def list_workers(_caller: ViewerOfAll, plane: ThePlane) -> list[WorkerRecord]:
     """Workers, the living first, then those that ended last."""
-    return await (await plane.store).workers.list()
+    return await plane.store.workers.list()
 
 
 @router.post("/workers/{worker_id}/drain", tags=["workers"])

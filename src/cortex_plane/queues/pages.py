@@ -34,7 +34,7 @@ async def queues(request: Request, caller: Viewer, plane: ThePlane) -> Response:
 async def one_queue(request: Request, caller: Viewer, plane: ThePlane, name: NamePath) -> Response:
     lines = await queue_lines(plane)
     line = next((line for line in lines if line.name == name), QueueLine(name, 0, {}, Control(Scope.QUEUE, name)))
-    store = await plane.store
+    store = plane.store
     tenants = {tenant.id: tenant.name for tenant in await store.tenants.list()}
     entries = await look_into_queue(store, name, SHOWN)
     return await page(request, caller, "queue.html", queue=line, entries=entries, tenant_names=tenants)
@@ -106,7 +106,7 @@ Back = Annotated[str, Form(max_length=2_000)]
 
 @gate_router.get("/gate")
 async def gate(request: Request, caller: Annotated[Caller, require(Role.VIEWER)], plane: ThePlane) -> Response:
-    store = await plane.store
+    store = plane.store
     controls = [seen_by(caller, control) for control in await store.controls.list()]
     of_agents = {control.name: control for control in controls if control.scope is Scope.AGENT}
     names = [one.job_type for one in await store.agents.list() if not one.job_type.startswith(INTERNAL_PREFIX)]

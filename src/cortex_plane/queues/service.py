@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Unpack
 
 from cortex_plane.audit.model import AuditEntry
 from cortex_plane.costs.service import check_budgets
@@ -80,32 +81,23 @@ async def set_priority(
 # What a plane offers to those who steer it: the gate, pauses, limits, order, direct runs, and why a job waits.
 
 
-class Opening(Protocol):
-    """A plane's store in one event loop."""
-
-    store: Store
-    directory: Directory
-
-
 class Steering:
     """Part of Plane."""
 
     clock: Clock
+    store: cached_property[Store]
+    directory: cached_property[Directory]
     _ids: NewId
-
-    async def _open_here(self) -> Opening:
-        """Plane's own."""
-        raise AssertionError
 
     # -- the gate, pauses, limits ----------------------------------------------------------------
 
     async def close_gate(self, reason: str | None = None, *, actor: str | None = None) -> bool:
         """Nothing more is claimed, anywhere, until it is opened. Work is still accepted, and lost work still rescued."""
-        store = (await self._open_here()).store
+        store = self.store
         return await steer_work.pause(store, Scope.GATE, steer_work.GATE_NAME, actor=actor, reason=reason)
 
     async def open_gate(self, reason: str | None = None, *, actor: str | None = None) -> bool:
-        store = (await self._open_here()).store
+        store = self.store
         return await steer_work.resume(store, Scope.GATE, steer_work.GATE_NAME, actor=actor, reason=reason)
 
     async def pause(
@@ -118,9 +110,8 @@ class Steering:
         actor: str | None = None,
     ) -> bool:
         """Nothing more of it is claimed; what runs goes on. False when it was paused already."""
-        opened = await self._open_here()
-        scope, name = await steer_work.named(opened.directory, queue, agent, tenant)
-        return await steer_work.pause(opened.store, scope, name, actor=actor, reason=reason)
+        scope, name = await steer_work.named(self.directory, queue, agent, tenant)
+        return await steer_work.pause(self.store, scope, name, actor=actor, reason=reason)
 
     async def unpause(
         self,
@@ -131,9 +122,8 @@ class Steering:
         reason: str | None = None,
         actor: str | None = None,
     ) -> bool:
-        opened = await self._open_here()
-        scope, name = await steer_work.named(opened.directory, queue, agent, tenant)
-        return await steer_work.resume(opened.store, scope, name, actor=actor, reason=reason)
+        scope, name = await steer_work.named(self.directory, queue, agent, tenant)
+        return await steer_work.resume(self.store, scope, name, actor=actor, reason=reason)
 
     async def limit(
         self,
@@ -146,17 +136,16 @@ class Steering:
         actor: str | None = None,
     ) -> bool:
         """At most so many of its jobs run at a time, over all workers; None lifts the limit."""
-        opened = await self._open_here()
-        scope, name = await steer_work.named(opened.directory, queue, agent, tenant)
-        return await steer_work.limit(opened.store, scope, name, max_running, actor=actor, reason=reason)
+        scope, name = await steer_work.named(self.directory, queue, agent, tenant)
+        return await steer_work.limit(self.store, scope, name, max_running, actor=actor, reason=reason)
 
     async def share_fairly(self, queue: str, share: bool = True, *, actor: str | None = None) -> bool:
         """The tenants of the queue take turns, however many jobs each has waiting."""
-        return await steer_work.share_fairly((await self._open_here()).store, queue, share, actor=actor)
+        return await steer_work.share_fairly(self.store, queue, share, actor=actor)
 
     async def controls(self) -> list[Control]:
         """Everything that is set."""
-        return await (await self._open_here()).store.controls.list()
+        return await self.store.controls.list()
 
     # -- order -----------------------------------------------------------------------------------
 
@@ -172,7 +161,7 @@ class Steering:
         actor: str | None = None,
     ) -> JobId:
         """Moves a waiting job within its queue: `await plane.move(job.id, before=other.id)`."""
-        store = (await self._open_here()).store
+        store = self.store
         place, anchor = place_of(before, after, front, back)
         job_id = await find_job_id(store, id_or_prefix)
         anchor_id = None if anchor is None else await find_job_id(store, anchor)
@@ -182,14 +171,14 @@ class Steering:
     async def set_priority(
         self, id_or_prefix: str, priority: int, *, reason: str | None = None, actor: str | None = None
     ) -> JobId:
-        store = (await self._open_here()).store
+        store = self.store
         job_id = await find_job_id(store, id_or_prefix)
         await set_priority(store, job_id, priority, actor=actor, reason=reason)
         return job_id
 
     async def why(self, id_or_prefix: str) -> list[Reason]:
         """Why a job is not running: every obstacle that there is."""
-        store = (await self._open_here()).store
+        store = self.store
         return await explain_job(store, await find_job(store, id_or_prefix))
 
     # -- direct runs -----------------------------------------------------------------------------
@@ -206,15 +195,14 @@ class Steering:
         **options: Unpack[SubmitOptions],
     ) -> Any:
         """Runs a job ahead of its queue, alone, and answers with its result. The order of the queue stays as it is."""
-        opened = await self._open_here()
         check_submit_options("run_now", options, "by", "wait", "timeout_seconds", "ttl_seconds")
         asked: dict[str, Any] = dict(options)
         if asked.pop("connection", None) is not None:
             raise InvalidInput("A job that runs now cannot be part of another transaction.", field="connection")
-        job = await checked(opened.directory, self._ids, Submission(agent, payload, **asked))
-        await check_budgets(opened.store, opened.directory, [job])
+        job = await checked(self.directory, self._ids, Submission(agent, payload, **asked))
+        await check_budgets(self.store, self.directory, [job])
         return await run_now(
-            opened.store,
+            self.store,
             self.clock,
             self._ids,
             job,
@@ -225,11 +213,11 @@ class Steering:
         )
 
     async def reservations(self) -> list[Reservation]:
-        return await (await self._open_here()).store.reservations.list()
+        return await self.store.reservations.list()
 
     async def release(self, reservation_id: str, *, by: str, reason: str | None = None, force: bool = False) -> None:
         """Only its holder releases a reservation, or an operator by force."""
-        store = (await self._open_here()).store
+        store = self.store
         await release(store, ReservationId(reservation_id), by=by, reason=reason, force=force)
 
 

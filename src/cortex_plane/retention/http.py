@@ -49,10 +49,9 @@ async def add(
     """Adds a rule: jobs that it covers are deleted, with all that is recorded of them, so long after their end."""
 
     async def work(ids: NewId) -> RetentionRule:
-        opened = await plane._open_here()
         return await add_rule(
-            opened.store,
-            opened.directory,
+            plane.store,
+            plane.directory,
             ids,
             body.keep_seconds,
             tenant=body.for_tenant,

@@ -166,10 +166,9 @@ class RetentionService:
     ) -> RetentionRule:
         """Jobs are deleted so long after their end. What is left out holds for all; the most specific rule wins. `record` is the
         table of other records: worker, direct_reservation, schedule_run, execution_request or audit_log."""
-        opened = await self._plane._open_here()
         return await add_rule(
-            opened.store,
-            opened.directory,
+            self._plane.store,
+            self._plane.directory,
             self._plane._ids,
             keep,
             tenant=tenant,
@@ -181,14 +180,14 @@ class RetentionService:
         )
 
     async def list(self) -> list[RetentionRule]:
-        return await (await self._plane._open_here()).store.retention.list()
+        return await self._plane.store.retention.list()
 
     async def remove(self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> RetentionRule:
-        return await remove_rule((await self._plane._open_here()).store, id_or_prefix, actor=actor, reason=reason)
+        return await remove_rule(self._plane.store, id_or_prefix, actor=actor, reason=reason)
 
     async def run(self, *, actor: str = ACTOR) -> int:
         """One pass now, instead of waiting for a worker's; returns how many jobs were deleted. Other records go too."""
-        store = (await self._plane._open_here()).store
+        store = self._plane.store
         exported_to = self._plane.settings.seal_export
         while await prune_records(store, actor=actor, exported_to=exported_to, at_once=True):
             pass

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cortex_plane.audit.model import AuditEntry
 from cortex_plane.jobs.model import JobId, TenantId
@@ -26,13 +26,14 @@ DELETIONS = {
 }
 
 
-class RetentionStore:
-    """`as_parameter` gives an instant in the form in which the database takes one."""
+MOST_AT_ONCE = {"sqlite": 700, "postgres": 3_000}
+"""Rows that one transaction deletes. On SQLite every other writer waits for a deletion."""
 
-    def __init__(self, database: Database, as_parameter: Callable[[datetime], Any], most_at_once: int) -> None:
+
+class RetentionStore:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._as_parameter = as_parameter
-        self.most_at_once = most_at_once
+        self.most_at_once = MOST_AT_ONCE[database.dialect]
 
     async def add(self, rule: RetentionRule, entry: AuditEntry) -> bool:
         """False when there is a rule for the same jobs already; then nothing is recorded."""
@@ -51,7 +52,8 @@ class RetentionStore:
 
     async def delete_records(self, kind: RecordKind, ended_before: datetime, limit: int) -> int:
         """Deletes the oldest records of this kind, other than jobs, that ended before then; returns how many."""
-        values = {"before_id": oldest_id_after(ended_before), "ended_before": self._as_parameter(ended_before), "limit": limit}
+        before = self._database.instant(ended_before)
+        values = {"before_id": oldest_id_after(ended_before), "ended_before": before, "limit": limit}
         return len(await self._database.write(DELETIONS[kind], **values))
 
     async def list(self) -> list[RetentionRule]:

@@ -169,7 +169,7 @@ TRIES = 5
 @router.get("")
 async def list_schedules(caller: Viewer, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None) -> Page[ShownSchedule]:
     """By name."""
-    store = await plane.store
+    store = plane.store
     found = list(await store.schedules.page(caller.tenant_id, text_in("schedule", cursor) or "", limit))
     return Page(items=[shown(one) for one in found], next=cursor_for("schedule", found[-1].name) if len(found) == limit else None)
 
@@ -183,12 +183,11 @@ async def add_a_schedule(
         await grant_in(plane, caller, body.grant)
 
     async def work(ids: NewId) -> ShownSchedule:
-        opened = await plane._open_here()
         schedule_id = ScheduleId(ids())
-        known = await opened.store.schedules.get(schedule_id)
+        known = await plane.store.schedules.get(schedule_id)
         if known is not None:
             return shown(known)
-        return shown(await add_schedule(opened.store, opened.directory, plane.clock, ids, body.wish(caller, schedule_id)))
+        return shown(await add_schedule(plane.store, plane.directory, plane.clock, ids, body.wish(caller, schedule_id)))
 
     return await created(request, caller, idempotency_key, ShownSchedule, work, location="/api/v1/schedules/{id}")
 
@@ -226,8 +225,8 @@ async def pause_a_schedule(
     caller: Operator, plane: ThePlane, response: Response, schedule_id: IdPath, body: WithReason
 ) -> ShownSchedule:
     """A slot that runs goes on; the one that waits is taken out of the queue."""
-    opened, schedule = await plane._open_here(), await schedule_in(plane, caller, schedule_id)
-    paused = await pause_schedule(opened.store, opened.directory, plane._ids, schedule, actor=caller.name, reason=body.reason)
+    schedule = await schedule_in(plane, caller, schedule_id)
+    paused = await pause_schedule(plane.store, plane.directory, plane._ids, schedule, actor=caller.name, reason=body.reason)
     return _tagged(response, paused)
 
 
@@ -236,9 +235,9 @@ async def resume_a_schedule(
     caller: Operator, plane: ThePlane, response: Response, schedule_id: IdPath, body: WithReason
 ) -> ShownSchedule:
     """From the next slot on: what was due meanwhile was not missed, it was not wanted."""
-    opened, schedule = await plane._open_here(), await schedule_in(plane, caller, schedule_id)
+    schedule = await schedule_in(plane, caller, schedule_id)
     resumed = await resume_schedule(
-        opened.store, opened.directory, plane.clock, plane._ids, schedule, actor=caller.name, reason=body.reason
+        plane.store, plane.directory, plane.clock, plane._ids, schedule, actor=caller.name, reason=body.reason
     )
     return _tagged(response, resumed)
 
@@ -251,8 +250,7 @@ async def trigger_a_schedule(
     schedule = await schedule_in(plane, caller, schedule_id)
 
     async def work(ids: NewId) -> Slot:
-        opened = await plane._open_here()
-        return await trigger_schedule(opened.store, opened.directory, plane.clock, ids, schedule, actor=caller.name)
+        return await trigger_schedule(plane.store, plane.directory, plane.clock, ids, schedule, actor=caller.name)
 
     return await created(request, caller, idempotency_key, Slot, work)
 
@@ -260,9 +258,9 @@ async def trigger_a_schedule(
 @router.post("/{schedule_id}/backfill")
 async def backfill_a_schedule(caller: Operator, plane: ThePlane, schedule_id: IdPath, body: Range) -> list[Slot]:
     """Runs the slots of a past range that did not run, and answers with those. They are charged as any other."""
-    opened, schedule = await plane._open_here(), await schedule_in(plane, caller, schedule_id)
+    schedule = await schedule_in(plane, caller, schedule_id)
     return await backfill_schedule(
-        opened.store, opened.directory, plane.clock, plane._ids, schedule, body.start, body.end, actor=caller.name
+        plane.store, plane.directory, plane.clock, plane._ids, schedule, body.start, body.end, actor=caller.name
     )
 
 
@@ -283,7 +281,7 @@ async def schedule_runs(
     schedule that was removed stay."""
     schedule = await schedule_in(plane, caller, schedule_id, removed=True)
     before = number_in("slot", cursor)
-    store = await plane.store
+    store = plane.store
     found = await store.slots.list(schedule.id, before=None if before is None else as_datetime(before), limit=limit)
     return Page(items=found, next=cursor_for("slot", instant(found[-1].scheduled_for)) if len(found) == limit else None)
 
@@ -292,16 +290,15 @@ async def schedule_runs(
 async def remove_a_schedule(caller: Operator, plane: ThePlane, schedule_id: IdPath) -> None:
     """Removes it; the record of its slots stays, under its id. A run that it started goes on. A grant that has served this
     schedule alone is revoked."""
-    await remove_schedule(await plane.store, await schedule_in(plane, caller, schedule_id), actor=caller.name)
+    await remove_schedule(plane.store, await schedule_in(plane, caller, schedule_id), actor=caller.name)
 
 
 async def _change(
     plane: Plane, caller: Caller, schedule: Schedule, body: ChangeSchedule, grant: str | None, revision: str
 ) -> Schedule:
-    opened = await plane._open_here()
     return await change_schedule(
-        opened.store,
-        opened.directory,
+        plane.store,
+        plane.directory,
         plane.clock,
         plane._ids,
         schedule,

@@ -78,9 +78,9 @@ class ScheduleService:
 
     async def keep_declared(self) -> None:
         """Makes the stored schedules what this program's code declares. Workers do so when they start."""
-        opened, plane = await self._plane._open_here(), self._plane
+        plane = self._plane
         declared = [self._resolved(one) for one in self._declared]
-        await declare_schedules(opened.store, opened.directory, plane.clock, plane._ids, declared, plane.agents)
+        await declare_schedules(self._plane.store, self._plane.directory, plane.clock, plane._ids, declared, plane.agents)
 
     def _resolved(self, one: Declaration) -> DeclaredSchedule:
         agents = self._plane.agents
@@ -105,7 +105,7 @@ class ScheduleService:
         **terms: Unpack[TermsOptions],
     ) -> Schedule:
         """Target: `agent:NAME`, `template:NAME` or the id of a graph. Without a grant, one is made for exactly that."""
-        opened, plane = await self._plane._open_here(), self._plane
+        plane = self._plane
         wish = ScheduleWish(
             name,
             terms_of(target, cron, terms),
@@ -115,12 +115,11 @@ class ScheduleService:
             created_by=created_by,
             held=held,
         )
-        return await add_schedule(opened.store, opened.directory, plane.clock, plane._ids, wish)
+        return await add_schedule(self._plane.store, self._plane.directory, plane.clock, plane._ids, wish)
 
     async def get(self, name_or_id: str, *, tenant: str = DEFAULT_TENANT, removed: bool = False) -> Schedule:
         """By its id also one that was removed, with `removed`."""
-        opened = await self._plane._open_here()
-        return await find_schedule(opened.store, opened.directory, name_or_id, tenant=tenant, removed=removed)
+        return await find_schedule(self._plane.store, self._plane.directory, name_or_id, tenant=tenant, removed=removed)
 
     async def change(
         self,
@@ -135,7 +134,7 @@ class ScheduleService:
     ) -> Schedule:
         """What is left out stays as it is."""
         check_options("A schedule", terms, TERMS_OPTIONS)
-        opened, plane = await self._plane._open_here(), self._plane
+        plane = self._plane
         schedule = await self.get(name_or_id, tenant=tenant)
         changed: dict[str, Any] = dict(terms)
         if target is not None:
@@ -144,44 +143,46 @@ class ScheduleService:
             changed["cron"] = cron
         wanted = replace(schedule.terms, **changed)
         return await change_schedule(
-            opened.store, opened.directory, plane.clock, plane._ids, schedule, wanted, grant=grant, actor=actor
+            self._plane.store, self._plane.directory, plane.clock, plane._ids, schedule, wanted, grant=grant, actor=actor
         )
 
     async def pause(
         self, name_or_id: str, *, tenant: str = DEFAULT_TENANT, actor: str | None = None, reason: str | None = None
     ) -> Schedule:
-        opened = await self._plane._open_here()
         schedule = await self.get(name_or_id, tenant=tenant)
-        return await pause_schedule(opened.store, opened.directory, self._plane._ids, schedule, actor=actor, reason=reason)
+        return await pause_schedule(
+            self._plane.store, self._plane.directory, self._plane._ids, schedule, actor=actor, reason=reason
+        )
 
     async def resume(
         self, name_or_id: str, *, tenant: str = DEFAULT_TENANT, actor: str | None = None, reason: str | None = None
     ) -> Schedule:
-        opened, plane = await self._plane._open_here(), self._plane
+        plane = self._plane
         schedule = await self.get(name_or_id, tenant=tenant)
         return await resume_schedule(
-            opened.store, opened.directory, plane.clock, plane._ids, schedule, actor=actor, reason=reason
+            self._plane.store, self._plane.directory, plane.clock, plane._ids, schedule, actor=actor, reason=reason
         )
 
     async def trigger(self, name_or_id: str, *, tenant: str = DEFAULT_TENANT, actor: str | None = None) -> Slot:
         """One slot more, now; also of a schedule that is paused. `actor` stands behind what it runs."""
-        opened, plane = await self._plane._open_here(), self._plane
+        plane = self._plane
         schedule = await self.get(name_or_id, tenant=tenant)
-        return await trigger_schedule(opened.store, opened.directory, plane.clock, plane._ids, schedule, actor=actor)
+        return await trigger_schedule(self._plane.store, self._plane.directory, plane.clock, plane._ids, schedule, actor=actor)
 
     async def backfill(
         self, name_or_id: str, start: datetime, end: datetime, *, tenant: str = DEFAULT_TENANT, actor: str | None = None
     ) -> list[Slot]:
         """Runs the slots of a past range that did not run. They are charged as any other."""
-        opened, plane = await self._plane._open_here(), self._plane
+        plane = self._plane
         schedule = await self.get(name_or_id, tenant=tenant)
-        return await backfill_schedule(opened.store, opened.directory, plane.clock, plane._ids, schedule, start, end, actor=actor)
+        return await backfill_schedule(
+            self._plane.store, self._plane.directory, plane.clock, plane._ids, schedule, start, end, actor=actor
+        )
 
     async def remove(self, name_or_id: str, *, tenant: str = DEFAULT_TENANT, actor: str | None = None) -> Schedule:
         """What became of its slots stays, under its id: `slots(schedule.id)`. A grant that has served it alone is revoked."""
-        opened = await self._plane._open_here()
         schedule = await self.get(name_or_id, tenant=tenant)
-        await remove_schedule(opened.store, schedule, actor=actor)
+        await remove_schedule(self._plane.store, schedule, actor=actor)
         return await self.get(schedule.id, tenant=tenant, removed=True)
 
     async def slots(
@@ -189,7 +190,7 @@ class ScheduleService:
     ) -> list[Slot]:
         """What became of its slots, newest first; by its id also of a schedule that was removed."""
         schedule = await self.get(name_or_id, tenant=tenant, removed=True)
-        return await (await self._plane.store).slots.list(schedule.id, before=before, limit=_count(limit, "limit"))
+        return await self._plane.store.slots.list(schedule.id, before=before, limit=_count(limit, "limit"))
 
     async def next(self, name_or_id: str, count: int = 5, *, tenant: str = DEFAULT_TENANT) -> list[datetime]:
         """The coming slots, whether the schedule is paused or not."""
@@ -198,8 +199,7 @@ class ScheduleService:
 
     async def list(self, *, tenant: str | None = None) -> list[Schedule]:
         """By name."""
-        opened = await self._plane._open_here()
-        return await opened.store.schedules.list(None if tenant is None else await opened.directory.tenant(tenant))
+        return await self._plane.store.schedules.list(None if tenant is None else await self._plane.directory.tenant(tenant))
 
 
 def terms_of(target: str, cron: str, options: TermsOptions) -> ScheduleTerms:

@@ -1,12 +1,19 @@
-"""The database protocol that stores use, and the signals that wake waiting code."""
+"""The database that stores use: a session for each event loop, opened on first use; and the signals that wake waiting code."""
 
 from __future__ import annotations
 
-from asyncio import Event
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from asyncio import AbstractEventLoop, Event
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakSet
+
+from cortex_plane.errors import Unavailable
 
 if TYPE_CHECKING:
+    from cortex_plane.storage.migrations import Schema
+    from cortex_plane.storage.statements import Dialect
     from cortex_plane.storage.transactions import Begin
 
 
@@ -14,10 +21,13 @@ Row = Mapping[str, Any]
 Result = TypeVar("Result")
 
 
-class Database(Protocol):
-    @property
-    def bounds_waits(self) -> bool:
-        """Whether every statement, and not only those that see to it themselves, waits for a lock only so long."""
+class NotOpen(Unavailable):
+    def __init__(self) -> None:
+        super().__init__("The store is not open. Use `async with plane:`.")
+
+
+class Statements(Protocol):
+    """What a database does with named statements."""
 
     async def read(self, name: str, /, **values: Any) -> Sequence[Row]: ...
 
@@ -34,9 +44,6 @@ class Database(Protocol):
     async def write_once(self, name: str, /, **values: Any) -> Sequence[Row]:
         """One transaction, never repeated: when the connection breaks, Unavailable says that the outcome is unknown."""
 
-    def write_from_thread(self, name: str, timeout_seconds: float, /, **values: Any) -> Sequence[Row]:
-        """The same for a thread that must not depend on any event loop."""
-
     async def transact(self, begin: Begin[Result], connection: Any = None, *, divisible: bool = False) -> Result:
         """Runs a script in one transaction, or in the one that the caller's own connection has open.
         Begun anew when it gave way to another; not when the connection breaks.
@@ -47,6 +54,134 @@ class Database(Protocol):
 
     def array(self, values: Iterable[str]) -> Any:
         """A list of texts in the form in which this database takes one."""
+
+    def instant(self, moment: datetime) -> Any:
+        """A point in time in the form in which this database takes one."""
+
+
+class Session(Statements, Protocol):
+    """The connections of one event loop to a SQLite file or a PostgreSQL server."""
+
+    dialect: Dialect
+    description: str
+    """What people are told about where the data is, without secrets."""
+
+    @property
+    def bounds_waits(self) -> bool:
+        """Whether every statement waits for a lock only so long, and not only a statement that sets a limit itself."""
+
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def signals(self) -> Signals: ...
+
+    async def open(self, *, prepare: bool = True) -> None:
+        """With `prepare`, an empty database gets the schema; an older schema is migrated on SQLite and refused on PostgreSQL."""
+
+    async def close(self) -> None: ...
+
+    def write_from_thread(self, name: str, timeout_seconds: float, /, **values: Any) -> Sequence[Row]:
+        """One transaction, for a thread that must not depend on any event loop."""
+
+
+class Database:
+    """One database, used from any number of event loops.
+
+    Connections belong to the loop that made them, so each loop has a session of its own. It is opened by the first statement.
+    Once it was closed, only `open` opens it again: a late background task must not leave a connection behind.
+    """
+
+    def __init__(self, new_session: Callable[[], Session]) -> None:
+        self._new_session = new_session
+        self._sessions: dict[AbstractEventLoop, Session] = {}
+        self._opening: dict[Session, asyncio.Lock] = {}
+        self._open: set[Session] = set()
+        self._closed: WeakSet[AbstractEventLoop] = WeakSet()
+        template = new_session()
+        self.dialect, self.description = template.dialect, template.description
+        self.array, self.instant = template.array, template.instant
+
+    # -- sessions --------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session:
+        """The session of the running event loop. It may not be open yet."""
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None:
+            session = self._sessions[loop] = self._new_session()
+            self._opening[session] = asyncio.Lock()
+        return session
+
+    async def open(self, *, prepare: bool = True) -> None:
+        """Opens the session of this event loop. Without `prepare` the schema is neither created nor checked."""
+        session = self.session
+        async with self._opening[session]:
+            if session not in self._open:
+                await session.open(prepare=prepare)
+                self._open.add(session)
+                self._closed.discard(asyncio.get_running_loop())
+
+    async def close(self) -> None:
+        """Closes the session of this event loop."""
+        loop = asyncio.get_running_loop()
+        self._closed.add(loop)
+        await self._end(loop)
+
+    async def close_all(self) -> None:
+        """Closes the sessions of event loops that have ended too. Only a SQLite file can be closed from another loop."""
+        for loop in list(self._sessions):
+            await self._end(loop)
+
+    async def _end(self, loop: AbstractEventLoop) -> None:
+        session = self._sessions.pop(loop, None)
+        if session is not None:
+            del self._opening[session]
+            self._open.discard(session)
+            await session.close()
+
+    async def _opened(self) -> Session:
+        session = self.session
+        if session not in self._open:
+            if asyncio.get_running_loop() in self._closed:
+                raise NotOpen
+            await self.open()
+        return session
+
+    @property
+    def bounds_waits(self) -> bool:
+        return self.session.bounds_waits
+
+    @property
+    def signals(self) -> Signals:
+        return self.session.signals
+
+    @property
+    def schema(self) -> Schema:
+        return self.session.schema
+
+    # -- statements ------------------------------------------------------------------------------
+
+    async def read(self, name: str, /, **values: Any) -> Sequence[Row]:
+        return await (await self._opened()).read(name, **values)
+
+    async def write(self, name: str, /, **values: Any) -> Sequence[Row]:
+        return await (await self._opened()).write(name, **values)
+
+    async def write_small(self, name: str, /, **values: Any) -> Sequence[Row]:
+        return await (await self._opened()).write_small(name, **values)
+
+    async def write_batch(self, name: str, /, **values: Any) -> Sequence[Row]:
+        return await (await self._opened()).write_batch(name, **values)
+
+    async def write_once(self, name: str, /, **values: Any) -> Sequence[Row]:
+        return await (await self._opened()).write_once(name, **values)
+
+    async def transact(self, begin: Begin[Result], connection: Any = None, *, divisible: bool = False) -> Result:
+        return await (await self._opened()).transact(begin, connection, divisible=divisible)
+
+    async def join(self, connection: Any, name: str, /, **values: Any) -> None:
+        await (await self._opened()).join(connection, name, **values)
 
 
 # -- signals -----------------------------------------------------------------------------------
@@ -67,3 +202,6 @@ class Signals(Protocol):
         """Sets `event` when one of the queues may have work, or when a run of the worker was cancelled."""
 
     def unsubscribe(self, event: Event) -> None: ...
+
+    def wake_after(self, seconds: float) -> None:
+        """Sets every subscriber's event once, so many seconds from now: something will be claimable then."""

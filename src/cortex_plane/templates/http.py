@@ -126,11 +126,10 @@ async def submit_template(
         await session_of(plane, caller, body.session)
 
     async def work(ids: NewId) -> Job:
-        opened = await plane._open_here()
-        with opened.submitting([f"template:{name}"], request.headers.get("traceparent")) as trace:
+        with plane.submitting([f"template:{name}"], request.headers.get("traceparent")) as trace:
             job_id = await submit_from_template(
-                opened.store,
-                opened.directory,
+                plane.store,
+                plane.directory,
                 ids,
                 name,
                 body.overrides,

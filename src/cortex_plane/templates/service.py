@@ -170,7 +170,6 @@ class TemplateService:
         created_by: str | None = None,
     ) -> Template:
         """Under a name that is taken, the template is changed and its version counted up."""
-        opened = await self._plane._open_here()
         asked = Submission(
             agent,
             params,
@@ -185,34 +184,32 @@ class TemplateService:
             created_by=created_by,
         )
         limit = self._plane.settings.payload_limit_bytes
-        return await save_template(opened.store, opened.directory, self._plane._ids, name, asked, payload_limit_bytes=limit)
+        return await save_template(
+            self._plane.store, self._plane.directory, self._plane._ids, name, asked, payload_limit_bytes=limit
+        )
 
     async def get(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Template:
-        opened = await self._plane._open_here()
-        return await find_template(opened.store, opened.directory, name, tenant=tenant)
+        return await find_template(self._plane.store, self._plane.directory, name, tenant=tenant)
 
     async def list(self, *, tenant: str = DEFAULT_TENANT) -> list[Template]:
         """By name."""
-        opened = await self._plane._open_here()
-        return await opened.store.templates.list(await opened.directory.tenant(tenant))
+        return await self._plane.store.templates.list(await self._plane.directory.tenant(tenant))
 
     async def remove(self, name: str, *, tenant: str = DEFAULT_TENANT, actor: str | None = None) -> None:
         """Its jobs keep everything that it said."""
-        opened = await self._plane._open_here()
-        await remove_template(opened.store, opened.directory, name, tenant=tenant, actor=actor)
+        await remove_template(self._plane.store, self._plane.directory, name, tenant=tenant, actor=actor)
 
     async def submit(
         self, name: str, overrides: Mapping[str, Any] | None = None, **options: Unpack[SubmitOptions]
     ) -> JobHandle[Any]:
         """A job as the template says now; `overrides` replace keys of its params, `options` what it says about the rest."""
         check_submit_options("templates.submit", options)
-        opened = await self._plane._open_here()
         asked: dict[str, Any] = dict(options)
         connection = asked.pop("connection", None)
-        with opened.submitting([f"template:{name}"]) as trace:
+        with self._plane.submitting([f"template:{name}"]) as trace:
             job_id = await submit_from_template(
-                opened.store,
-                opened.directory,
+                self._plane.store,
+                self._plane.directory,
                 self._plane._ids,
                 name,
                 overrides,

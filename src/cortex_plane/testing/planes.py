@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from cortex_plane.clock import Instant
-from cortex_plane.connection import Connection
 from cortex_plane.durable.suspension import SleepUntil
 from cortex_plane.jobs.model import WorkerId
 from cortex_plane.plane import Plane
@@ -33,7 +32,6 @@ class TestPlane(Plane):
         self.crashes = 0
         self._points: list[CrashPoint] = []
         self._replays = False
-        self._ever_opened: set[Connection] = set()
 
     def adopt(self, plane: Plane) -> None:
         """Has the agents of an app too, so that they run here: `cortex_plane.adopt(app.plane)`."""
@@ -46,7 +44,7 @@ class TestPlane(Plane):
 
     async def rescue(self) -> int:
         """Makes the jobs of dead workers ready again, as another worker would; returns how many."""
-        return await rescue_runs(await self.store, WorkerId(self._ids()), self._ids, self._chance)
+        return await rescue_runs(self.store, WorkerId(self._ids()), self._ids, self._chance)
 
     def crash_before(self, name: str, occurrence: int = 1) -> None:
         """The worker dies right before this tool is called, or this step is done: a tool's call is recorded as begun."""
@@ -72,18 +70,9 @@ class TestPlane(Plane):
     def close_everywhere(self) -> None:
         """Closes it also where the event loop that used it is gone. For fixtures that are not async, on SQLite."""
 
-        async def close() -> None:
-            for opened in self._ever_opened:
-                await opened.store.close()
-
         self.sync.close()
         with ThreadPoolExecutor(1) as pool:  # The caller's own thread may have an event loop that must not be disturbed.
-            pool.submit(asyncio.run, close()).result()
-
-    async def _open_here(self) -> Connection:
-        opened = await super()._open_here()
-        self._ever_opened.add(opened)
-        return opened
+            pool.submit(asyncio.run, self.store.database.close_all()).result()
 
     def _reach(self, moment: str, name: str) -> None:
         reached = [point.is_reached(moment, name) for point in self._points]  # Each counts for itself.

@@ -77,8 +77,7 @@ async def add_webhook(
     )
 
     async def work(ids: NewId) -> AddedWebhook:
-        opened = await plane._open_here()
-        added = await add_endpoint(opened.store, opened.directory, ids, wish)
+        added = await add_endpoint(plane.store, plane.directory, ids, wish)
         return AddedWebhook(id=added.endpoint.id, endpoint=added.endpoint, secret=added.secret)
 
     return await created(request, caller, idempotency_key, AddedWebhook, work, location="/api/v1/webhooks/{id}", secret="secret")

@@ -236,22 +236,22 @@ class WebhookService:
 
         The URL may name operators in a channel instead: `email:ops@example.com`, `slack:C024BE7LH`, `telegram:…`, `discord:…`.
         They are told of job.held, job.uncertain and approval.undecidable, unless other events are given."""
-        store = await self._plane.store
+        store = self._plane.store
         wish = EndpointWish(url, events, tenant, secret, description, allow_private, actor)
         return await add_endpoint(store, Directory(store), self._plane._ids, wish)
 
     async def remove(self, id_or_prefix: str, *, actor: str | None = None) -> EndpointId:
-        return await remove_endpoint(await self._plane.store, id_or_prefix, actor=actor)
+        return await remove_endpoint(self._plane.store, id_or_prefix, actor=actor)
 
     async def enable(self, id_or_prefix: str, *, actor: str | None = None) -> Endpoint:
-        return await enable_endpoint(await self._plane.store, id_or_prefix, actor=actor)
+        return await enable_endpoint(self._plane.store, id_or_prefix, actor=actor)
 
     async def disable(self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> Endpoint:
-        return await disable_endpoint(await self._plane.store, id_or_prefix, actor=actor, reason=reason)
+        return await disable_endpoint(self._plane.store, id_or_prefix, actor=actor, reason=reason)
 
     async def test(self, id_or_prefix: str, *, actor: str | None = None) -> JobHandle[Any]:
         """Sends one message, whatever the endpoint listens to. The handle is that of the delivery."""
-        store, plane = await self._plane.store, self._plane
+        store, plane = self._plane.store, self._plane
         job_id = await send_test_event(store, Directory(store), plane.clock, plane._ids, id_or_prefix, actor=actor)
         return JobHandle(plane, job_id)
 
@@ -268,17 +268,15 @@ class WebhookService:
         """The same in steps that never take long: a page may be short and still have a next one, at its `next_before`."""
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_LIST:
             raise InvalidInput(f"limit must be a whole number from 1 to {LONGEST_LIST:,}, not {limit!r:.40}.", field="limit")
-        store = await self._plane.store
+        store = self._plane.store
         tenant_id = None if tenant is None else await Directory(store).tenant(tenant)
         last = None if before is None else JobId(before)
         return await store.webhooks.dead_letters(tenant_id, before=last, limit=limit)
 
     async def redeliver(self, id_or_prefix: str, *, actor: str | None = None) -> JobHandle[Any]:
         """Sends the message of an ended delivery again, under the same event id."""
-        return JobHandle(
-            self._plane, await redeliver_webhook(await self._plane.store, self._plane._ids, id_or_prefix, actor=actor)
-        )
+        return JobHandle(self._plane, await redeliver_webhook(self._plane.store, self._plane._ids, id_or_prefix, actor=actor))
 
     async def list(self, *, tenant: str | None = None) -> list[Endpoint]:
-        store = await self._plane.store
+        store = self._plane.store
         return await store.webhooks.list(None if tenant is None else await Directory(store).tenant(tenant))

@@ -106,7 +106,7 @@ async def _run(
 
     others = threading.enumerate()
     options = plane._worker_options(queues or None, concurrency, "", internal=internal)
-    store = await plane.store
+    store = plane.store
     _say(plane, _greeting(plane, store.description, options))
     code = 0
     with Signals(lambda: _ask_to_stop(plane)) as signals:

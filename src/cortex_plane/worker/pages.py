@@ -23,7 +23,7 @@ SHOWN = 100
 async def workers(
     request: Request, caller: Annotated[Caller, require(Role.VIEWER, everywhere=True)], plane: ThePlane
 ) -> Response:
-    store = await plane.store
+    store = plane.store
     found = await store.workers.list(SHOWN)
     workshop: Workshop | None = request.app.state.workshop
     return await page(

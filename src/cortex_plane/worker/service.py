@@ -61,11 +61,11 @@ class WorkerService:
 
     async def list(self, *, limit: int = 50) -> list[WorkerRecord]:
         """The living first, then those that ended last."""
-        return await (await self._plane.store).workers.list(limit)
+        return await self._plane.store.workers.list(limit)
 
     async def get(self, asked: str) -> WorkerRecord:
         """By its id, by the first part of one, or by its name."""
-        return await find_worker(await self._plane.store, asked)
+        return await find_worker(self._plane.store, asked)
 
     async def names(self) -> dict[WorkerId, str]:
         """What each is called, by its id."""
@@ -73,9 +73,9 @@ class WorkerService:
 
     async def busy(self) -> dict[WorkerId, int]:
         """How many runs each has at present, by its id."""
-        return await (await self._plane.store).stats.runs_of_workers()
+        return await self._plane.store.stats.runs_of_workers()
 
     async def drain(self, asked: str, *, actor: str | None = None, reason: str | None = None) -> bool:
         """It finishes what it has, takes nothing more, and leaves; it hears of it at its next heartbeat, within a third of its
         lease. False when it was asked already."""
-        return await drain_worker(await self._plane.store, asked, actor=actor, reason=reason)
+        return await drain_worker(self._plane.store, asked, actor=actor, reason=reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cortex_plane.clock import Instant, instant
@@ -33,11 +34,18 @@ class WorkerStore:
             process=worker.process,
         )
 
-    def beat(self, worker_id: WorkerId, timeout_seconds: float) -> Beat:
-        """Renews the lease; LOST when the worker is not LIVE. Blocking, and callable from any thread."""
-        for row in self._database.write_from_thread("workers/beat", timeout_seconds, id=worker_id):
-            return Beat.DRAIN if row["draining"] else Beat.GO_ON
-        return Beat.LOST
+    def heartbeat(self, worker_id: WorkerId) -> Callable[[float], Beat]:
+        """A function that renews the lease within so many seconds, for any thread: LOST when the worker is not LIVE.
+
+        It uses the connections of the event loop in which it is made."""
+        session = self._database.session
+
+        def beat(timeout_seconds: float) -> Beat:
+            for row in session.write_from_thread("workers/beat", timeout_seconds, id=worker_id):
+                return Beat.DRAIN if row["draining"] else Beat.GO_ON
+            return Beat.LOST
+
+        return beat
 
     async def drain(self, worker_id: WorkerId, entry: AuditEntry) -> bool:
         """Asks it to finish what it has and leave: its next heartbeat says so. False when it is not LIVE or was asked already."""

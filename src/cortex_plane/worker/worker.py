@@ -274,7 +274,7 @@ class Worker:
         actor = actor_of(self._worker_id)
         self._outbox = Outbox(self._store, self._clock, actor, sum(pool.slots for pool in self._pools), self._tasks.start)
         heart = Heartbeat(  # Before the worker registers: it trusts itself from the moment at which it sends that.
-            partial(self._store.workers.beat, self._worker_id),
+            self._store.workers.heartbeat(self._worker_id),
             self._lose_lease,
             self._clock,
             self._options.lease_seconds,

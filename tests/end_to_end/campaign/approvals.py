@@ -214,7 +214,7 @@ class Campaign:
                     self.faults.append(f"#{number}: the newest link is dead")
 
     async def _knock(self, token: str, verdict: Verdict) -> Answer:
-        return await decide_by_token(await self.plane.store, token, verdict, door="page")
+        return await decide_by_token(self.plane.store, token, verdict, door="page")
 
     async def _is_open(self, number: int) -> bool:
         return (await self.plane.get(self.jobs[number])).status is JobStatus.WAITING_FOR_APPROVAL
@@ -303,7 +303,7 @@ class Campaign:
 
     async def _address(self, asked: dict[str, Any]) -> tuple[str, str]:
         """Of the message that a closing job is about."""
-        request = await (await self.plane.store).approvals.get(ApprovalId(asked["approval_request_id"]))
+        request = await self.plane.store.approvals.get(ApprovalId(asked["approval_request_id"]))
         assert request is not None
         one = next(one for one in request.notifications if key_of(request, one) == asked["message"])
         return one.channel_type, one.channel_user_id if one.channel_type != "webhook" else "webhook"

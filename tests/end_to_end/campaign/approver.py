@@ -51,5 +51,5 @@ async def main(url: str, clock: str, name: str, settings: dict[str, Any]) -> Non
     plane = Plane(settings=chosen, clock=shared, channels={"email": impatient_mail(chosen, shared)})
     register_agents(plane)
     async with plane:
-        Mortality(await plane.store, WRITES)
+        Mortality(plane.store, WRITES)
         await plane.run_worker(name=name)

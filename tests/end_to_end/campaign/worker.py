@@ -74,5 +74,5 @@ async def main(url: str, clock: str, name: str, settings: dict[str, Any] | None 
     plane = Plane(settings=chosen, clock=SharedClock(Path(clock)))
     register_agents(plane)
     async with plane:
-        Mortality(await plane.store)
+        Mortality(plane.store)
         await plane.run_worker(name=name)

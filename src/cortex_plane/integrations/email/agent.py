@@ -60,7 +60,7 @@ def email_agent(
         try:
             job = await plane.get(ctx.job_id)
             entry = AuditEntry("EMAIL_SENT", "job", job.id, actor=ctx.agent, tenant_id=job.tenant_id, details=details)
-            await (await plane.store).audit.record([entry])
+            await plane.store.audit.record([entry])
         except CortexError as error:
             ctx.log.error("email_not_in_audit", error=str(error), **details)
 

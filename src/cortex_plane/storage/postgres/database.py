@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -15,10 +16,12 @@ from urllib.parse import urlsplit
 import asyncpg
 import structlog
 
-from cortex_plane.errors import InvalidInput, Unavailable
-from cortex_plane.storage.database import Row
+from cortex_plane.errors import InvalidInput, WrongDatabase
+from cortex_plane.storage.database import NotOpen, Row
 from cortex_plane.storage.postgres.errors import BROKEN, GAVE_WAY, translate
-from cortex_plane.storage.statements import Statement, named, statement
+from cortex_plane.storage.postgres.schema import PostgresSchema
+from cortex_plane.storage.postgres.signals import PostgresSignals
+from cortex_plane.storage.statements import Dialect, Statement, named, statement
 from cortex_plane.worker.threads import in_a_thread
 
 if TYPE_CHECKING:
@@ -90,17 +93,27 @@ class PlainConnection(asyncpg.Connection):
 
 
 class PostgresDatabase:
+    """The session of one event loop with a PostgreSQL server."""
+
+    dialect: Dialect = "postgres"
+
     def __init__(self, url: str) -> None:
         self.url = url
-        self.where = describe(url)
+        self.description = describe(url)
+        self.schema = PostgresSchema(self)
+        self.signals = PostgresSignals(self)
         self._prepare = False  # Until it is known that no pooler in transaction mode stands between: see `open`.
         self._pool: asyncpg.Pool | None = None
         self._kept: Any = None
         self._thread_connection = ThreadConnection(self)
 
-    async def open(self, *, prepare_statements: bool) -> None:
-        """A pooler in transaction mode cannot keep prepared statements for us: then each is parsed anew."""
-        self._prepare = prepare_statements
+    async def open(self, *, prepare: bool = True) -> None:
+        """Creates the schema in an empty database. An older schema is refused, because other programs may depend on it.
+
+        A pooler in transaction mode cannot keep prepared statements for us: then each is parsed anew."""
+        if prepare:
+            await self._prepare_schema()
+        self._prepare = await self.signals.probe()
         try:
             self._pool = await asyncpg.create_pool(
                 self.url,
@@ -111,9 +124,20 @@ class PostgresDatabase:
                 **self.options,
             )
         except (*BROKEN, asyncpg.PostgresError, ValueError) as error:
-            raise translate(error, self.where) from error
+            raise translate(error, self.description) from error
+
+    async def _prepare_schema(self) -> None:
+        status = await self.schema.status()
+        if status.current == 0:
+            await self.schema.upgrade()
+        elif status.pending:
+            raise WrongDatabase(
+                f"{self.description} has schema version {status.current}, this program needs {status.latest}. "
+                "Run: cortex db upgrade"
+            )
 
     async def close(self) -> None:
+        await self.signals.close()
         await in_a_thread(self._thread_connection.close)
         if self._pool is not None:
             kept, self._kept = self._kept, None
@@ -135,7 +159,7 @@ class PostgresDatabase:
             await _abandon(connecting)
             raise
         except (*BROKEN, asyncpg.PostgresError, ValueError) as error:
-            raise translate(error, self.where) from error
+            raise translate(error, self.description) from error
 
     @property
     def bounds_waits(self) -> bool:
@@ -165,7 +189,7 @@ class PostgresDatabase:
         try:
             return await self._fetch(wanted, values)
         except (*BROKEN, asyncpg.PostgresError) as error:
-            raise translate(error, self.where) from error
+            raise translate(error, self.description) from error
 
     async def transact(self, begin: Begin[Result], connection: Any = None, *, divisible: bool = False) -> Result:
         if connection is not None:
@@ -180,7 +204,7 @@ class PostgresDatabase:
         try:
             return await with_patience(attempt, "transaction", GAVE_WAY, divisible)
         except (*BROKEN, *GAVE_WAY, asyncpg.PostgresError) as error:
-            raise translate(error, self.where) from error
+            raise translate(error, self.description) from error
 
     def write_from_thread(self, name: str, timeout_seconds: float, /, **values: Any) -> Sequence[Row]:
         return self._thread_connection.fetch(statement(name, "postgres"), timeout_seconds, values)
@@ -191,9 +215,12 @@ class PostgresDatabase:
     def array(self, values: Iterable[str]) -> list[str]:
         return list(values)
 
+    def instant(self, moment: datetime) -> datetime:
+        return moment
+
     def _acquire(self) -> Any:
         if self._pool is None:
-            raise Unavailable(f"{self.where} is not open. Use `async with plane:`.")
+            raise NotOpen
         return self._pool.acquire()
 
     async def _fetch(self, wanted: Statement, values: dict[str, Any]) -> Sequence[Row]:
@@ -219,7 +246,7 @@ class PostgresDatabase:
         try:
             return await with_patience(partial(self._fetch, wanted, values), wanted.name, divisible=divisible)
         except (*BROKEN, *GAVE_WAY, asyncpg.PostgresError) as error:
-            raise translate(error, self.where) from error
+            raise translate(error, self.description) from error
 
 
 async def _run_script(begin: Begin[Result], fetch: Callable[[str, dict[str, Any]], Awaitable[Sequence[Row]]]) -> Result:
@@ -282,7 +309,7 @@ class ThreadConnection:
             if self._connection is not None:
                 self._connection.terminate()
                 self._connection = None
-            raise translate(error, self._database.where) from error
+            raise translate(error, self._database.description) from error
 
     def close(self) -> None:
         """To be called in a thread: a runner cannot be used inside another running loop."""

@@ -39,7 +39,7 @@ class PostgresSchema:
             await _refuse_old_server(connection)
             return status_of(self._known, await _applied(connection))
         except (*BROKEN, asyncpg.PostgresError) as error:
-            raise translate(error, self._database.where) from error
+            raise translate(error, self._database.description) from error
         finally:
             connection.terminate()
 
@@ -58,7 +58,7 @@ class PostgresSchema:
                     )
                 await asyncio.sleep(GIVES_WAY_SECONDS * random.uniform(0.5, 1.0))
         except (*BROKEN, asyncpg.PostgresError) as error:
-            raise translate(error, self._database.where) from error
+            raise translate(error, self._database.description) from error
         finally:
             connection.terminate()
 
@@ -138,7 +138,7 @@ async def server_condition(database: PostgresDatabase) -> dict[str, Any]:
         assert row is not None
         return dict(row)
     except (*BROKEN, asyncpg.PostgresError) as error:
-        raise translate(error, database.where) from error
+        raise translate(error, database.description) from error
     finally:
         connection.terminate()
 

@@ -44,6 +44,7 @@ class PostgresSignals:
         self._database = database
         self._subscriptions: dict[asyncio.Event, Subscription] = {}
         self._listening: asyncio.Task[None] | None = None
+        self._waking: asyncio.TimerHandle | None = None
         self.pushed = True
 
     @property
@@ -63,7 +64,7 @@ class PostgresSignals:
             self.pushed = False
             log.warning(
                 "postgres_notifications_missing",
-                database=self._database.where,
+                database=self._database.description,
                 meaning=f"A pooler stands between; the plane looks for work every {POLL_WITHOUT_PUSH_SECONDS} s instead.",
             )
         finally:
@@ -86,6 +87,8 @@ class PostgresSignals:
         self._subscriptions.pop(event, None)
 
     async def close(self) -> None:
+        if self._waking is not None:
+            self._waking.cancel()
         listening, self._listening = self._listening, None
         if listening is not None:
             listening.cancel()
@@ -124,3 +127,8 @@ class PostgresSignals:
     def wake_all(self) -> None:
         for event in self._subscriptions:
             event.set()
+
+    def wake_after(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._waking is None or self._waking.cancelled() or self._waking.when() <= loop.time():
+            self._waking = loop.call_later(seconds, self.wake_all)

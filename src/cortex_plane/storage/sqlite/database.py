@@ -8,20 +8,25 @@ import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
+from cortex_plane.clock import Instant, instant
 from cortex_plane.errors import InvalidInput, Unavailable
 from cortex_plane.json import dumps
+from cortex_plane.storage.database import NotOpen
 from cortex_plane.storage.sqlite.connection import connect, forget_statistics, translate, translated
+from cortex_plane.storage.sqlite.schema import SqliteSchema
 from cortex_plane.storage.sqlite.signals import SqliteSignals
-from cortex_plane.storage.sqlite.writer import NotOpen, Writer
-from cortex_plane.storage.statements import Statement, named, statement
+from cortex_plane.storage.sqlite.writer import Writer
+from cortex_plane.storage.statements import Dialect, Statement, named, statement
 from cortex_plane.storage.transactions import Begin, Result
 from cortex_plane.storage.transactions import run as run_script
+from cortex_plane.worker.threads import in_a_thread
 
 if TYPE_CHECKING:
     from cortex_plane.clock import Clock
@@ -56,10 +61,15 @@ WAKES_NOBODY = frozenset(
 
 
 class SqliteDatabase:
+    """The session of one event loop with a SQLite file."""
+
+    dialect: Dialect = "sqlite"
     bounds_waits = True
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
+        self.description = f"SQLite, {path}"
+        self.schema = SqliteSchema(self, clock)
         self.signals = SqliteSignals(path)
         self._clock = clock
         self._writer = Writer(partial(connect, path, for_writing=True), self._committed, forget_statistics)
@@ -69,10 +79,20 @@ class SqliteDatabase:
         self._reading: list[apsw.Connection] = []
         self._columns: dict[str, tuple[str, ...]] = {}
 
-    def open(self) -> None:
-        self._writer.start()
+    async def open(self, *, prepare: bool = True) -> None:
+        """Creates the schema, and migrates an older one: no other program has a say in a file."""
+        await in_a_thread(self._writer.start)
+        if prepare:
+            try:
+                await self.schema.upgrade()
+            except BaseException:
+                await self.close()
+                raise
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        await in_a_thread(self._close)
+
+    def _close(self) -> None:
         self.signals.close()
         self._writer.stop()
         self._readers.shutdown()
@@ -131,6 +151,9 @@ class SqliteDatabase:
 
     def array(self, values: Iterable[str]) -> str:
         return dumps(list(values))
+
+    def instant(self, moment: datetime) -> Instant:
+        return instant(moment)
 
     async def run(self, work: Any) -> Any:
         """Any other work that writes, in a transaction of the writer."""

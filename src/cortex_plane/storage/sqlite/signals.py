@@ -41,6 +41,9 @@ class SqliteSignals:
         with self._lock:
             self._events.pop(event, None)
 
+    def wake_after(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self.something_committed)
+
     def something_committed(self) -> None:
         with self._lock:
             waiting = [(event, loop) for event, loop in self._events.items() if not event.is_set()]

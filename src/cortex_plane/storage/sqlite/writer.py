@@ -21,7 +21,7 @@ from typing import Any
 
 import apsw
 
-from cortex_plane.errors import Unavailable
+from cortex_plane.storage.database import NotOpen
 from cortex_plane.storage.sqlite.connection import BUSY_SECONDS, patient
 
 MAX_GROUP = 200
@@ -42,11 +42,6 @@ class Operation:
     done: asyncio.Future[Any] | Future[Any] | None = None
     result: Any = None
     error: BaseException | None = None
-
-
-class NotOpen(Unavailable):
-    def __init__(self) -> None:
-        super().__init__("The store is not open. Use `async with plane:`.")
 
 
 class TransactionLost(Exception):
