@@ -78,7 +78,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _migrate(database_url: str) -> None:
     migrated = Plane(settings=Settings(database_url=database_url)).sync
-    migrated.list()
+    migrated.jobs.list()
     migrated.close()
 
 

@@ -62,7 +62,7 @@ async def operations(plane: Plane) -> list[Operation]:
         await queue_lines(plane)
 
     async def why() -> None:
-        await explain_job(store, await plane.get(chance.choice(waiting)))
+        await explain_job(store, await plane.jobs.get(chance.choice(waiting)))
 
     async def move(place: Place, beside: JobId | None = None) -> None:
         await move_job(store, chance.choice(moved), place, beside)

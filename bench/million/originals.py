@@ -48,7 +48,7 @@ def check_copy(database_url: str, job_id: str) -> None:
 
 async def _check_copy(database_url: str, job_id: str) -> None:
     async with Plane(database_url) as plane:
-        job, history, runs = await plane.get(job_id), await plane.history(job_id), await plane.runs(job_id)
+        job, history, runs = await plane.jobs.get(job_id), await plane.jobs.history(job_id), await plane.jobs.runs(job_id)
     assert job.status == "COMPLETED", job
     assert [entry.new_status for entry in history] == ["PENDING", "RUNNING", "COMPLETED"], history
     assert [run.status for run in runs] == ["COMPLETED"], runs

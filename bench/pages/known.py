@@ -65,15 +65,15 @@ class Known:
 async def get_to_know(plane: Plane, copies: int) -> Known:
     store = plane.store
     deep_job = await _job_of_long_ago(plane, copies // 2)
-    jobs = {status: (await plane.list(status=status, limit=1))[0].id for status in JobStatus}
+    jobs = {status: (await plane.jobs.list(status=status, limit=1))[0].id for status in JobStatus}
     [group, *_] = await plane.groups.list(limit=500)
     deep_group = (await plane.groups.list(limit=500))[-1]
     [approval, *_] = await plane.approvals.list(limit=1)
     deep_approval = (await plane.approvals.list(limit=200))[-1]
-    running = await plane.get(jobs[JobStatus.RUNNING])
+    running = await plane.jobs.get(jobs[JobStatus.RUNNING])
     deep_run = (await store.runs.page(tenant_id=running.tenant_id, limit=500)).runs[-1]
     dead = (await plane.webhooks.dead_letters(limit=200))[-1]
-    middle, newest = (await plane.get(deep_job)).created_at, (await plane.get(jobs[JobStatus.COMPLETED])).created_at
+    middle, newest = (await plane.jobs.get(deep_job)).created_at, (await plane.jobs.get(jobs[JobStatus.COMPLETED])).created_at
     [entry] = await plane.audit.list(until=middle, limit=1)
     assert running.run_id is not None
     return Known(
@@ -106,6 +106,6 @@ async def get_to_know(plane: Plane, copies: int) -> Known:
 
 
 async def _job_of_long_ago(plane: Plane, seconds: int) -> str:
-    newest = (await plane.list(limit=1))[0].id
+    newest = (await plane.jobs.list(limit=1))[0].id
     page = await plane.store.job_search.page(JobFilter(), before=JobId(aged(newest, seconds) or ""), limit=1)
     return page.jobs[0].summary.id

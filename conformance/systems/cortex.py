@@ -184,7 +184,7 @@ async def _request(plane: Plane, job: JobHandle[Any], question: str) -> Approval
 @asynccontextmanager
 async def _worked_on(plane: Plane, agent: Agent[..., Any]) -> AsyncIterator[JobHandle[Any]]:
     """The job that an earlier process submitted, or a new one, with a worker beside it."""
-    begun = await plane.list(agent=agent.name)
+    begun = await plane.jobs.list(agent=agent.name)
     job = plane.job(begun[0].id) if begun else await agent.submit()
     worker = asyncio.create_task(plane.run_worker(concurrency=1))
     try:
@@ -217,7 +217,7 @@ async def _recorded(database: str) -> Recorded:
     plane = _plane(database)
     async with plane:
         store = plane.store
-        stored = [await store.checkpoints.load(JobId(job.id)) for job in await plane.list()]
+        stored = [await store.checkpoints.load(JobId(job.id)) for job in await plane.jobs.list()]
         if not stored or stored[0] is None:
             return []
         blob = checked_blob(stored[0])

@@ -92,7 +92,7 @@ async def _first_release(plane: TestPlane) -> str:
     [request] = await plane.approvals.list()
     await plane.approvals.approve(request.id, by="approver", reason="The tests are green.")
     await plane.work(name="worker-1")
-    assert (await plane.get(job.id)).status is JobStatus.COMPLETED
+    assert (await plane.jobs.get(job.id)).status is JobStatus.COMPLETED
     return job.id
 
 
@@ -113,13 +113,13 @@ async def _hour(plane: TestPlane, chance: random.Random) -> None:
 
 async def _at_hand(plane: TestPlane) -> None:
     """Some runs, some waits for a person, some for others, some because somebody said so."""
-    await plane.pause(queue="reports", reason=REASON, actor="user:operator")
-    await plane.limit(4, queue="billing", actor="user:operator")
+    await plane.queues.pause(queue="reports", reason=REASON, actor="user:operator")
+    await plane.queues.limit(4, queue="billing", actor="user:operator")
     for number in range(3):
         await plane.submit("report", {"number": number}, created_by="user:operator")
     await plane.submit("release", {"version": "2.4.1"}, tags=["production"], created_by="key:build server")
     for number in range(9):
         await plane.submit("invoice", {"number": 2042 + number}, priority=2 if number > 6 else 0, created_by="key:build server")
     await plane.submit("ticket", {"number": 9_001}, tenant="retail", delay=3_600)
-    while len(await plane.list(status="RUNNING")) < 5:  # noqa: ASYNC110 - workers tell nobody what they have begun
+    while len(await plane.jobs.list(status="RUNNING")) < 5:  # noqa: ASYNC110 - workers tell nobody what they have begun
         await asyncio.sleep(0.05)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cortex_plane.agents.agent import Agent
     from cortex_plane.approvals.model import Approval, Escalation
+    from cortex_plane.client import Client
     from cortex_plane.durable.calls import Happened
     from cortex_plane.durable.context import Context
     from cortex_plane.errors import (
@@ -57,6 +58,7 @@ __all__ = [
     "Backoff",
     "BudgetExhausted",
     "CheckpointCorrupted",
+    "Client",
     "CodeChanged",
     "Conflict",
     "Context",
@@ -110,6 +112,7 @@ _HOMES = {
     "Backoff": "cortex_plane.jobs.retry",
     "BudgetExhausted": "cortex_plane.errors",
     "CheckpointCorrupted": "cortex_plane.errors",
+    "Client": "cortex_plane.client",
     "CodeChanged": "cortex_plane.errors",
     "Conflict": "cortex_plane.errors",
     "Context": "cortex_plane.durable.context",

@@ -1,67 +1,101 @@
-"""A plane behind a server. What it does not offer needs the database, and says so."""
+"""`Client`: the services of a plane through its HTTP API."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
-from cortex_plane.approvals.client import RemoteApprovals
-from cortex_plane.audit.client import RemoteAuditing
-from cortex_plane.durable.client import RemoteCheckpoints
-from cortex_plane.grants.client import RemoteBilling, RemoteGrants
-from cortex_plane.groups.client import RemoteGroups
-from cortex_plane.jobs.client import RemoteJobs, RemoteRuns
-from cortex_plane.people.client import RemoteAccess, RemoteCosts, RemotePeople, RemoteRetention, RemoteTenants
-from cortex_plane.plane import Plane
-from cortex_plane.queues.client import RemoteSteering
+from cortex_plane.approvals.client import ApprovalClient
+from cortex_plane.audit.client import AuditClient
+from cortex_plane.clock import SystemClock
+from cortex_plane.durable.client import CheckpointClient
+from cortex_plane.grants.client import BillingClient, GrantClient
+from cortex_plane.groups.client import GroupClient
+from cortex_plane.jobs.client import JobClient, RunClient
+from cortex_plane.people.client import AccessClient, CostClient, PeopleClient, RetentionClient, TenantClient
+from cortex_plane.queues.client import GateClient, QueueClient
 from cortex_plane.remote import Server
-from cortex_plane.schedules.client import RemoteSchedules
-from cortex_plane.server_urls import NeedsDatabase
-from cortex_plane.templates.client import RemoteTemplates
-from cortex_plane.webhooks.client import RemoteWebhooks
-from cortex_plane.worker.client import RemoteWorkers
+from cortex_plane.schedules.client import ScheduleClient
+from cortex_plane.server_urls import NeedsDatabase, checked_server
+from cortex_plane.sync import SyncPlane
+from cortex_plane.templates.client import TemplateClient
+from cortex_plane.webhooks.client import WebhookClient
+from cortex_plane.worker.client import WorkerClient
 
 if TYPE_CHECKING:
-    from typing import Self
-
-    from cortex_plane.agents.directory import Directory
-    from cortex_plane.settings import Settings
-    from cortex_plane.stores import Store
+    from cortex_plane.agents.code import AgentCode
+    from cortex_plane.jobs.fields import Submission, SubmitOptions
+    from cortex_plane.jobs.handle import JobHandle
 
 
-class RemotePlane(RemoteJobs, RemoteSteering, Plane):
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings=settings)
-        self.server = server = Server(settings.server, settings.api_key, settings.server_tenant)
-        self.runs = RemoteRuns(self, server)
-        self.workers = RemoteWorkers(self, server)
-        self.checkpoints = RemoteCheckpoints(self, server)
-        self.approvals = RemoteApprovals(self, server)
-        self.templates = RemoteTemplates(self, server)
-        self.groups = RemoteGroups(self, server)
-        self.schedules = RemoteSchedules(self, server)
-        self.grants = RemoteGrants(self, server)
-        self.billing = RemoteBilling(self, server)
-        self.tenants = RemoteTenants(self, server)
-        self.costs = RemoteCosts(self, server)
-        self.retention = RemoteRetention(self, server)
-        self.access = RemoteAccess(self, server)
-        self.people = RemotePeople(self, server)
-        self.webhooks = RemoteWebhooks(self, server)
-        self.audit = RemoteAuditing(self, server)
+class Client:
+    """A plane behind a server, with the same services as `Plane`.
 
-    @property
-    def store(self) -> Store:  # type: ignore[override]
-        raise NeedsDatabase
+        async with Client("https://plane.example.com", key) as client:
+            job = await client.submit("release-bot", {"version": "1.4.0"})
+            print(await job.result())
 
-    @property
-    def directory(self) -> Directory:  # type: ignore[override]
-        raise NeedsDatabase
+    Without async: `client.sync.submit(...)`. The caller is the owner of the key, whatever `actor` says. What only the database
+    can answer raises NeedsDatabase.
 
-    async def open(self) -> None:
-        """A server is asked when it is needed."""
+    Args:
+        url: The address of the server, with or without the path of the API.
+        key: An API key: `cortex keys add NAME --role submitter`.
+        tenant: The tenant to work in. Left out, the tenant of the key.
+    """
+
+    def __init__(self, url: str, key: str, tenant: str = "") -> None:
+        self.server = Server(checked_server(url, "url"), key, tenant)
+        self.clock = SystemClock()
+        self.agents: dict[str, AgentCode] = {}
+        """Empty: the code of agents is in workers."""
+        self.jobs = JobClient(self)
+        self.runs = RunClient(self)
+        self.queues = QueueClient(self)
+        self.gate = GateClient(self)
+        self.workers = WorkerClient(self)
+        self.checkpoints = CheckpointClient(self)
+        self.approvals = ApprovalClient(self)
+        self.templates = TemplateClient(self)
+        self.groups = GroupClient(self)
+        self.schedules = ScheduleClient(self)
+        self.grants = GrantClient(self)
+        self.billing = BillingClient(self)
+        self.tenants = TenantClient(self)
+        self.costs = CostClient(self)
+        self.retention = RetentionClient(self)
+        self.access = AccessClient(self)
+        self.people = PeopleClient(self)
+        self.webhooks = WebhookClient(self)
+        self.audit = AuditClient(self)
+        self.sync = SyncPlane(self)
+
+    async def submit(self, agent: str, payload: dict[str, Any] | None = None, **options: Unpack[SubmitOptions]) -> JobHandle[Any]:
+        """Submits a job by its agent's name. Sent again after a lost answer, it is still one job."""
+        return await self.jobs.submit(agent, payload, **options)
+
+    async def submit_many(self, submissions: Iterable[Submission], *, connection: None = None) -> list[JobHandle[Any]]:
+        """Submits all of them or none, in this order."""
+        return await self.jobs.submit_many(submissions, connection=connection)
+
+    def job(self, job_id: str) -> JobHandle[Any]:
+        """A handle for a job that was submitted earlier, or elsewhere."""
+        return self.jobs.handle(job_id)
 
     async def __aenter__(self) -> Self:
         return self
 
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
     async def close(self) -> None:
         await self.server.close()
+
+    @property
+    def store(self) -> NoReturn:
+        raise NeedsDatabase
+
+    @property
+    def directory(self) -> NoReturn:
+        raise NeedsDatabase

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
@@ -23,26 +23,22 @@ from cortex_plane.audit.service import AuditLog
 from cortex_plane.clock import Clock, SystemClock
 from cortex_plane.costs.service import CostService
 from cortex_plane.durable.checkpoint import Fault, Sizes
-from cortex_plane.durable.resume import resume_job, settle_call
 from cortex_plane.durable.service import Checkpoints
 from cortex_plane.errors import InvalidInput
 from cortex_plane.grants.service import BillingService, GrantService
 from cortex_plane.graphs.handlers import Ask, by_approval, graph_handler
 from cortex_plane.groups.service import GroupService
 from cortex_plane.ids import NewId, new_id
-from cortex_plane.jobs.changes import CancelMode, cancel_job, release_job, retry_job
-from cortex_plane.jobs.fields import Submission, SubmitOptions, check_submit_options
+from cortex_plane.jobs.fields import Submission, SubmitOptions
 from cortex_plane.jobs.handle import JobHandle
-from cortex_plane.jobs.lookup import await_result, find_job_id
-from cortex_plane.jobs.model import DEFAULT_QUEUE, DEFAULT_TENANT, INTERNAL_PREFIX, JobId
+from cortex_plane.jobs.model import DEFAULT_QUEUE, DEFAULT_TENANT, INTERNAL_PREFIX
 from cortex_plane.jobs.runs import RunService
-from cortex_plane.jobs.service import Looking
-from cortex_plane.jobs.submission import submit_jobs
+from cortex_plane.jobs.service import JobService
 from cortex_plane.people.keys import AccessService
 from cortex_plane.people.model import checked_channel_type
 from cortex_plane.people.service import PeopleService
 from cortex_plane.people.tenants import TenantService
-from cortex_plane.queues.service import Steering
+from cortex_plane.queues.service import Gate, QueueService
 from cortex_plane.retention.service import RetentionService
 from cortex_plane.schedules.service import Decorated, ScheduleService, TermsOptions
 from cortex_plane.settings import Settings, load_settings
@@ -79,7 +75,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-class Plane(Steering, Looking):
+class Plane:
     """`plane = Plane()` uses sqlite:///cortex.db, or what CORTEX_DATABASE_URL says. It opens when it is first used."""
 
     def __init__(
@@ -96,6 +92,9 @@ class Plane(Steering, Looking):
         self.agents: dict[str, AgentCode] = {}
         self.clock: Clock = clock or SystemClock()
         self.sync = SyncPlane(self)
+        self.jobs = JobService(self)
+        self.queues = QueueService(self)
+        self.gate = Gate(self)
         self.audit = AuditLog(self)
         self.templates = TemplateService(self)
         self.groups = GroupService(self)
@@ -196,120 +195,16 @@ class Plane(Steering, Looking):
     # -- submitting ------------------------------------------------------------------------------
 
     async def submit(self, agent: str, payload: dict[str, Any] | None = None, **options: Unpack[SubmitOptions]) -> JobHandle[Any]:
-        """Submits a job by its agent's name; the agent's code may live in another program."""
-        check_submit_options("plane.submit", options)
-        asked: dict[str, Any] = dict(options)
-        connection = asked.pop("connection", None)
-        job_ids = await self.submit_checked([Submission(agent, payload, **asked)], connection)
-        return JobHandle(self, job_ids[0])
+        """Submits a job by its agent's name. See `JobService.submit`."""
+        return await self.jobs.submit(agent, payload, **options)
 
     async def submit_many(self, submissions: Iterable[Submission], *, connection: Any = None) -> list[JobHandle[Any]]:
-        """All of them or none, in one transaction, in this order."""
-        return [JobHandle(self, job_id) for job_id in await self.submit_checked(list(submissions), connection)]
-
-    async def submit_checked(
-        self,
-        submissions: Sequence[Submission],
-        connection: Any = None,
-        *,
-        ids: NewId | None = None,
-        traceparent: str | None = None,
-    ) -> list[JobId]:
-        """`ids` gives the jobs' ids; those that it gave once before change nothing. `traceparent` is the caller's span."""
-        with self.submitting([asked.agent for asked in submissions], traceparent) as trace:
-            return await submit_jobs(
-                self.store,
-                self.directory,
-                ids or self._ids,
-                submissions,
-                connection=connection,
-                payload_limit_bytes=self.settings.payload_limit_bytes,
-                trace=trace,
-            )
-
-    # -- asking ----------------------------------------------------------------------------------
+        """Submits all of them or none, in one transaction and in this order."""
+        return await self.jobs.submit_many(submissions, connection=connection)
 
     def job(self, job_id: str) -> JobHandle[Any]:
         """A handle for a job that was submitted earlier, or elsewhere."""
-        return JobHandle(self, JobId(job_id))
-
-    async def result(self, job_id: str, timeout: float | None = None) -> Any:
-        return await await_result(self.store, self.clock, JobId(job_id), timeout)
-
-    # -- steering --------------------------------------------------------------------------------
-
-    async def cancel(
-        self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None, mode: CancelMode = "cleanup"
-    ) -> JobId:
-        """A job inside an open `ctx.cleanup()` is asked to end, and cleans up first; mode="kill" ends it at once."""
-        store = self.store
-        job_id = await find_job_id(store, id_or_prefix)
-        await cancel_job(store, job_id, actor=actor, reason=reason, mode=mode)
-        return job_id
-
-    async def resume(
-        self, id_or_prefix: str, *, actor: str | None = None, ids: NewId | None = None, revision: int | None = None
-    ) -> JobHandle[Any]:
-        """Goes on with a job that failed or was cancelled, as a new job that is linked to it (`retry_of`).
-
-        Recorded steps answer, the call that failed is made again, with fresh retries; a child that failed is resumed, and an
-        approval that was denied or expired is asked for again. A job that recorded nothing begins anew. It acts on the last job
-        of the retry chain. With `revision`, only while the job is at it.
-
-        Raises JobNotFound, StillRunning (naming the job that is live), NothingToResume for a job that is COMPLETED, and
-        CheckpointCorrupted."""
-        store = self.store
-        job_id = await find_job_id(store, id_or_prefix)
-        check = self.checkpoints.check
-        return JobHandle(self, await resume_job(store, ids or self._ids, job_id, check, actor=actor, revision=revision))
-
-    async def settle(
-        self,
-        id_or_prefix: str,
-        call: str,
-        *,
-        applied: bool,
-        result: Any = None,
-        actor: str | None = None,
-        ids: NewId | None = None,
-        revision: int | None = None,
-    ) -> JobHandle[Any]:
-        """Says what became of an uncertain tool call of a job that ended, and goes on as a new job that is linked to it.
-
-        `call` is the tool's name, with `#2` for its second time. With `applied=True` the call has the given `result`; with
-        `applied=False` it took no effect, and is made. `jobs show` and `Inside.uncertain` list what is uncertain.
-
-        Raises JobNotFound, StillRunning (naming the job that is live), NothingToResume for a job that is COMPLETED, and
-        InvalidInput when the job has no such uncertain call."""
-        store = self.store
-        job_id = await find_job_id(store, id_or_prefix)
-        checkpoint_of = partial(self.checkpoints.with_settled, call=call, applied=applied, result=result)
-        settled_as = await settle_call(
-            store,
-            ids or self._ids,
-            job_id,
-            call,
-            checkpoint_of,
-            applied=applied,
-            result=result,
-            actor=actor,
-            revision=revision,
-        )
-        return JobHandle(self, settled_as)
-
-    async def retry(self, id_or_prefix: str, *, actor: str | None = None) -> JobHandle[Any]:
-        """Runs a finished job again from the beginning, as a new job that is linked to it. It acts on the last job of the retry
-        chain. To keep what is recorded: `resume`."""
-        store = self.store
-        job_id = await find_job_id(store, id_or_prefix)
-        return JobHandle(self, await retry_job(store, self._ids, job_id, actor=actor))
-
-    async def release_job(self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> JobId:
-        """Lets any worker try a job that is held because its code did not fit (`wait_reason` code_changed)."""
-        store = self.store
-        job_id = await find_job_id(store, id_or_prefix)
-        await release_job(store, job_id, actor=actor, reason=reason)
-        return job_id
+        return self.jobs.handle(job_id)
 
     # -- working ---------------------------------------------------------------------------------
 

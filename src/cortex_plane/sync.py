@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from cortex_plane.errors import InvalidInput
-from cortex_plane.jobs.model import HistoryEntry, Job, JobId, JobSummary, Run
+from cortex_plane.jobs.handle import JobHandle
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.jobs.changes import CancelMode
     from cortex_plane.jobs.fields import Submission, SubmitOptions
+    from cortex_plane.jobs.model import HistoryEntry, Job, Run
     from cortex_plane.jobs.states import JobStatus
     from cortex_plane.plane import Plane
 
@@ -21,79 +23,80 @@ Result = TypeVar("Result")
 
 
 class SyncJobHandle:
-    def __init__(self, sync: SyncPlane, job_id: JobId) -> None:
-        self._sync = sync
-        self.id = job_id
+    def __init__(self, sync: SyncPlane, handle: JobHandle[Any]) -> None:
+        self._sync, self._handle = sync, handle
+        self.id = handle.id
 
     def __repr__(self) -> str:
         return f"SyncJobHandle({self.id!r})"
 
     def status(self) -> JobStatus:
-        return self.job().status
+        return self._sync.run(self._handle.status())
 
     def result(self, timeout: float | None = None) -> Any:
-        return self._sync.run(self._sync.plane.result(self.id, timeout))
+        return self._sync.run(self._handle.result(timeout))
 
     def cancel(self, reason: str | None = None, *, mode: CancelMode = "cleanup") -> None:
-        self._sync.run(self._sync.plane.cancel(self.id, reason=reason, mode=mode))
+        self._sync.run(self._handle.cancel(reason, mode=mode))
 
     def settle(self, call: str, *, applied: bool, result: Any = None) -> SyncJobHandle:
-        return self._sync.settle(self.id, call, applied=applied, result=result)
+        return SyncJobHandle(self._sync, self._sync.run(self._handle.settle(call, applied=applied, result=result)))
 
     def resume(self) -> SyncJobHandle:
-        return self._sync.resume(self.id)
+        return SyncJobHandle(self._sync, self._sync.run(self._handle.resume()))
 
     def retry(self) -> SyncJobHandle:
-        return self._sync.retry(self.id)
+        return SyncJobHandle(self._sync, self._sync.run(self._handle.retry()))
 
     def job(self) -> Job:
-        return self._sync.get(self.id)
+        return self._sync.run(self._handle.job())
 
     def history(self) -> list[HistoryEntry]:
-        return self._sync.run(self._sync.plane.history(self.id))
+        return self._sync.run(self._handle.history())
 
     def runs(self) -> list[Run]:
-        return self._sync.run(self._sync.plane.runs(self.id))
+        return self._sync.run(self._handle.runs())
+
+
+class SyncService:
+    """The methods of one service, each run to its end: `plane.sync.queues.pause("mail")`."""
+
+    def __init__(self, sync: SyncPlane, service: object) -> None:
+        self._sync, self._service = sync, service
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._service, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            answer = method(*arguments, **options)
+            value = self._sync.run(answer) if asyncio.iscoroutine(answer) else answer
+            return SyncJobHandle(self._sync, value) if isinstance(value, JobHandle) else value
+
+        return call
 
 
 class SyncPlane:
-    """`plane.sync.submit("release-bot", {"version": "1.4.0"})`, from any thread."""
+    """`plane.sync.submit("release-bot", {"version": "1.4.0"})`, from any thread.
 
-    def __init__(self, plane: Plane) -> None:
+    Every service is there too: `plane.sync.jobs.list()`, `plane.sync.approvals.approve(id)`. Event streams need async."""
+
+    def __init__(self, plane: Plane | Client) -> None:
         self.plane = plane
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def submit(self, agent: str, payload: dict[str, Any] | None = None, **options: Unpack[SubmitOptions]) -> SyncJobHandle:
-        return SyncJobHandle(self, self.run(self.plane.submit(agent, payload, **options)).id)
+        return SyncJobHandle(self, self.run(self.plane.submit(agent, payload, **options)))
 
     def submit_many(self, submissions: Iterable[Submission], *, connection: Any = None) -> list[SyncJobHandle]:
-        handles = self.run(self.plane.submit_many(submissions, connection=connection))
-        return [SyncJobHandle(self, handle.id) for handle in handles]
+        handles = self.run(self.plane.jobs.submit_many(submissions, connection=connection))
+        return [SyncJobHandle(self, handle) for handle in handles]
 
     def job(self, job_id: str) -> SyncJobHandle:
-        return SyncJobHandle(self, JobId(job_id))
+        return SyncJobHandle(self, self.plane.job(job_id))
 
-    def get(self, id_or_prefix: str) -> Job:
-        return self.run(self.plane.get(id_or_prefix))
-
-    def list(self, **filters: Any) -> list[JobSummary]:
-        return self.run(self.plane.list(**filters))
-
-    def cancel(self, id_or_prefix: str, *, reason: str | None = None, mode: CancelMode = "cleanup") -> None:
-        self.run(self.plane.cancel(id_or_prefix, reason=reason, mode=mode))
-
-    def settle(self, id_or_prefix: str, call: str, *, applied: bool, result: Any = None) -> SyncJobHandle:
-        return SyncJobHandle(self, self.run(self.plane.settle(id_or_prefix, call, applied=applied, result=result)).id)
-
-    def resume(self, id_or_prefix: str) -> SyncJobHandle:
-        return SyncJobHandle(self, self.run(self.plane.resume(id_or_prefix)).id)
-
-    def retry(self, id_or_prefix: str) -> SyncJobHandle:
-        return SyncJobHandle(self, self.run(self.plane.retry(id_or_prefix)).id)
-
-    def release_job(self, id_or_prefix: str, *, reason: str | None = None) -> None:
-        self.run(self.plane.release_job(id_or_prefix, reason=reason))
+    def __getattr__(self, name: str) -> SyncService:
+        return SyncService(self, getattr(self.plane, name))
 
     def close(self) -> None:
         with self._lock:

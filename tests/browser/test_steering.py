@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 async def words_in_queue(house: House) -> list[str]:
     """In the order in which they would be claimed."""
     store = house.plane.store
-    jobs = [await house.plane.get(entry.job_id) for entry in await look_into_queue(store, "words", 10)]
+    jobs = [await house.plane.jobs.get(entry.job_id) for entry in await look_into_queue(store, "words", 10)]
     return [job.payload["word"] for job in jobs]
 
 
@@ -46,7 +46,7 @@ async def test_jobs_are_put_into_another_order_by_dragging(either_house: House) 
 
 
 async def _id_of(house: House, word: str) -> str:
-    jobs = [await house.plane.get(job.id) for job in await house.plane.list()]
+    jobs = [await house.plane.jobs.get(job.id) for job in await house.plane.jobs.list()]
     return next(job.id for job in jobs if job.payload["word"] == word)
 
 
@@ -118,7 +118,7 @@ async def test_chosen_jobs_are_cancelled_after_being_asked_back(house: House) ->
 
 async def test_jobs_are_found_by_words_by_state_and_by_id(house: House) -> None:
     one, two = await house.submit("echo", word="apple"), await house.submit("echo", word="pear")
-    await house.plane.cancel(two.id)
+    await house.plane.jobs.cancel(two.id)
     page = await house.page("operator", "operator")
     await page.goto("/jobs")
     rows = page.get_by_test_id("jobs").get_by_role("row")

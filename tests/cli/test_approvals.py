@@ -42,7 +42,7 @@ def waiting(folder: Path) -> Iterator[Waiting]:
 
 @pytest.fixture
 def people(cortex: Cortex, waiting: Waiting) -> None:
-    waiting.plane.sync.list()
+    waiting.plane.sync.jobs.list()
     assert cortex("users", "add", "ada", "--shown-as", "Ada", "--role", "approver", "--no-password").code == 0
     assert cortex("users", "add", "bob", "--no-password").code == 0
 

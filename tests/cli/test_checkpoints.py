@@ -135,7 +135,7 @@ def test_parent_and_children_are_shown(cortex: Cortex, database_url: str, run_in
         release(plane)
         job = await plane.submit("release", {"version": "1.4", "call": True})
         await plane.run_worker(until_idle=True)
-        (child,) = await plane.list(agent="child")
+        (child,) = await plane.jobs.list(agent="child")
         return job.id, child.id
 
     parent, child = run_in(database_url, family)

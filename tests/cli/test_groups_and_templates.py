@@ -19,7 +19,7 @@ RunIn = Callable[..., Any]
 @pytest.fixture
 def url(database_url: str, run_in: RunIn) -> str:
     async def open_it(plane: Plane) -> None:
-        await plane.list()
+        await plane.jobs.list()
 
     run_in(database_url, open_it)
     return database_url

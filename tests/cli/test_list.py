@@ -23,7 +23,7 @@ def url(database_url: str, run_in: RunIn) -> str:
         await plane.run_worker(until_idle=True)
         later = await plane.submit("greet", {}, delay=3600)
         await plane.submit("greet", {}, queue="mail", delay=3600)
-        await plane.cancel(later.id)
+        await plane.jobs.cancel(later.id)
 
     run_in(database_url, fill)
     return database_url

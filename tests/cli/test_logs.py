@@ -122,7 +122,7 @@ async def test_every_line_of_a_run_says_in_which_run_it_was_written(capsys: pyte
 
         jobs = [await plane.submit("async"), await plane.submit("thread")]
         await plane.work()
-        runs = {job.id: (await plane.runs(job.id))[0].id for job in jobs}
+        runs = {job.id: (await plane.jobs.runs(job.id))[0].id for job in jobs}
 
     lines = [orjson.loads(line) for line in capsys.readouterr().err.splitlines()]
     ours = {line["event"]: (line["job_id"], line["run_id"], line["tenant_id"]) for line in lines if "from" in line["event"]}

@@ -28,8 +28,8 @@ async def submit(plane: Plane) -> str:
 
 
 async def cancel(plane: Plane) -> str:
-    [job] = await plane.list()
-    return await plane.cancel(job.id)
+    [job] = await plane.jobs.list()
+    return await plane.jobs.cancel(job.id)
 
 
 @pytest.fixture

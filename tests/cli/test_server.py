@@ -132,7 +132,7 @@ def test_a_wrong_key_is_denied(cortex: Cortex, server: str, monkeypatch: pytest.
 
 def test_a_role_that_is_too_small_is_denied(cortex: Cortex, server: str, key: MakeKey, database_url: str, run_in: RunIn) -> None:
     key("viewer")
-    [job] = run_in(database_url, lambda plane: plane.list())
+    [job] = run_in(database_url, lambda plane: plane.jobs.list())
 
     result = cortex("jobs", "cancel", job.id, "--server", server)
 
@@ -143,7 +143,7 @@ def test_a_key_of_another_tenant_sees_nothing_of_this_one(
     cortex: Cortex, server: str, key: MakeKey, database_url: str, run_in: RunIn
 ) -> None:
     key("operator", tenant="acme")
-    [job] = run_in(database_url, lambda plane: plane.list())
+    [job] = run_in(database_url, lambda plane: plane.jobs.list())
 
     listed, shown = cortex("jobs", "list", "--json", "--server", server), cortex("jobs", "show", job.id, "--server", server)
     begun, cancelled = (cortex("jobs", verb, job.id[:13], "--server", server) for verb in ("show", "cancel"))
@@ -164,7 +164,7 @@ def test_work_is_submitted_for_the_tenant_of_the_key_unless_another_is_named(
 
     assert (own.code, other.code) == (0, 3)
     assert other.err == 'Error: There is no tenant "default".\n'
-    job = run_in(database_url, lambda plane: plane.get(json.loads(own.out)["id"]))
+    job = run_in(database_url, lambda plane: plane.jobs.get(json.loads(own.out)["id"]))
     assert job.created_by.startswith("key:ctx_")
 
 
@@ -184,8 +184,8 @@ def test_who_did_it_is_whom_the_key_belongs_to(
     cortex: Cortex, server: str, key: MakeKey, database_url: str, run_in: RunIn
 ) -> None:
     key("operator")
-    [job] = run_in(database_url, lambda plane: plane.list())
+    [job] = run_in(database_url, lambda plane: plane.jobs.list())
 
     cortex("jobs", "cancel", job.id, "--server", server)
 
-    assert run_in(database_url, lambda plane: plane.history(job.id))[-1].actor.startswith("key:ctx_")
+    assert run_in(database_url, lambda plane: plane.jobs.history(job.id))[-1].actor.startswith("key:ctx_")

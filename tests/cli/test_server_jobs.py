@@ -29,7 +29,7 @@ async def fill(plane: Plane) -> dict[str, str]:
     failed = await plane.submit("flaky")
     await plane.run_worker(until_idle=True)
     cancelled = await plane.submit("greet")
-    await plane.cancel(cancelled.id, reason="wrong version")
+    await plane.jobs.cancel(cancelled.id, reason="wrong version")
     waiting = [await plane.submit("greet", {"name": name}, delay=3600) for name in ("Ada", "Grace")]
     ready = [await plane.submit("greet", queue="other") for _ in range(3)]
     return {

@@ -18,7 +18,7 @@ MakeTwins = Callable[..., Twins]
 
 
 async def nothing(plane: Plane) -> dict[str, str]:
-    await plane.list()
+    await plane.jobs.list()
     return {}
 
 
@@ -45,7 +45,7 @@ async def asked(plane: Plane) -> dict[str, str]:
         found[name] = str(request.id)
         found[f"{name}_job"] = str(job.id)
     await plane.approvals.deny(found["late"], by="ada")
-    await plane.cancel(found["gone_job"])
+    await plane.jobs.cancel(found["gone_job"])
     return found
 
 

@@ -152,7 +152,7 @@ def test_text_from_outside_cannot_steer_the_terminal(cortex: Cortex, folder: Pat
 
     async def nasty(plane: Plane) -> str:
         job = await plane.submit("greet", {"name": "\x1b[2J\u009b2J [red]"}, tags=["\x1b]0;owned\x07"])
-        await plane.cancel(job.id, reason="[bold]\x1b[31m")
+        await plane.jobs.cancel(job.id, reason="[bold]\x1b[31m")
         return str(job.id)
 
     result = cortex("jobs", "show", run_in(url, nasty), "--database-url", url)

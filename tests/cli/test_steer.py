@@ -27,7 +27,7 @@ def test_a_cancelled_job_keeps_who_and_why(cortex: Cortex, database_url: str, jo
     result = cortex("jobs", "cancel", job_id, "--reason", "wrong version", "--database-url", database_url)
 
     assert (result.code, result.out, result.err) == (0, f"Cancelled {job_id}\n", "")
-    last: HistoryEntry = run_in(database_url, lambda plane: plane.history(job_id))[-1]
+    last: HistoryEntry = run_in(database_url, lambda plane: plane.jobs.history(job_id))[-1]
     assert (last.new_status, last.actor, last.metadata) == ("CANCELLED", "cli:ada", {"reason": "wrong version"})
 
 

@@ -29,7 +29,7 @@ def url(database_url: str, run_in: RunIn) -> str:
 
 
 def the_job(run_in: RunIn, url: str, job_id: str) -> Job:
-    job: Job = run_in(url, lambda plane: plane.get(job_id))
+    job: Job = run_in(url, lambda plane: plane.jobs.get(job_id))
     return job
 
 

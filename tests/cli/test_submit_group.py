@@ -21,7 +21,7 @@ RunIn = Callable[..., Any]
 @pytest.fixture
 def url(database_url: str, run_in: RunIn) -> str:
     async def open_it(plane: Plane) -> None:
-        await plane.list()
+        await plane.jobs.list()
 
     run_in(database_url, open_it)
     return database_url
@@ -46,7 +46,7 @@ def test_a_file_becomes_a_group_and_the_next_step_is_shown(cortex: Cortex, url: 
         "cli:ada",
     )
     newest, _ = json.loads(cortex("jobs", "list", "--json", "--database-url", url).out)["jobs"]
-    job: Job = run_in(url, lambda plane: plane.get(newest["id"]))
+    job: Job = run_in(url, lambda plane: plane.jobs.get(newest["id"]))
     assert (job.priority, job.tags, job.serial_key, job.max_retries, job.created_by) == (5, ["x"], "s", 1, "cli:ada")
     assert job.run_at is not None
     assert round((job.run_at - job.created_at).total_seconds()) == 300

@@ -43,7 +43,7 @@ def jobs(database_url: str, run_in: RunIn) -> dict[str, str]:
     async def fill(plane: Plane) -> dict[str, str]:
         greeted, failed = await plane.submit("greet", {"name": "Ada"}), await plane.submit("flaky")
         cancelled = await plane.submit("greet")
-        await plane.cancel(cancelled.id, reason="wrong version")
+        await plane.jobs.cancel(cancelled.id, reason="wrong version")
         await plane.run_worker(until_idle=True)
         return {"completed": greeted.id, "failed": failed.id, "cancelled": cancelled.id}
 

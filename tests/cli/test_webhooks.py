@@ -23,7 +23,7 @@ URL = "https://hooks.example.com/in"
 @pytest.fixture
 def hooks(cortex: Cortex, database_url: str, run_in: RunIn) -> Callable[..., Result]:
     """`hooks("add", URL)` on a database that is there."""
-    run_in(database_url, lambda plane: plane.list())
+    run_in(database_url, lambda plane: plane.jobs.list())
     return lambda *words: cortex("webhooks", *words, "--database-url", database_url)
 
 

@@ -66,7 +66,7 @@ async def statuses(plane: TestPlane, name: str) -> list[tuple[str, str]]:
 
 
 async def waiting_slot_jobs(plane: TestPlane) -> list[JobId]:
-    return [job.id for job in await plane.list(status=JobStatus.PENDING, agent=SLOT_AGENT, limit=1000)]
+    return [job.id for job in await plane.jobs.list(status=JobStatus.PENDING, agent=SLOT_AGENT, limit=1000)]
 
 
 @dataclass

@@ -45,7 +45,7 @@ class Workshop:
         return sum(total.quantity for total in await self.plane.billing.totals() if total.unit == "cents")
 
     async def spent(self) -> int:
-        return sum([(await self.plane.get(job.id)).cost_cents for job in await self.plane.list()])
+        return sum([(await self.plane.jobs.get(job.id)).cost_cents for job in await self.plane.jobs.list()])
 
 
 async def test_what_children_and_groups_of_a_run_use_is_charged_to_its_grant(plane: TestPlane) -> None:
@@ -64,13 +64,13 @@ async def test_what_an_operator_has_run_again_is_charged_to_the_grant(plane: Tes
     shop.breaks = True
     grant = await plane.grants.add(["agent:run:whole"], max_uses=1)
     run_id = await shop.start(grant.id)
-    assert (await plane.get(run_id)).status is JobStatus.FAILED
+    assert (await plane.jobs.get(run_id)).status is JobStatus.FAILED
     shop.breaks = False
 
     again = await getattr(plane, verb)(run_id, actor="operator")
     await plane.work()
 
-    assert (await plane.get(again.id)).status is JobStatus.COMPLETED
+    assert (await plane.jobs.get(again.id)).status is JobStatus.COMPLETED
     # The group is submitted once, whoever repeats the work.
     assert await shop.charged() == await shop.spent() == {"resume": 115 + 50, "retry": 115 + 105}[verb]
     assert (await plane.grants.get(grant.id)).uses == 1, "the same work is no new use"
@@ -84,7 +84,7 @@ async def test_the_outcome_of_a_request_is_that_of_its_run_not_of_a_child(plane:
     request = await plane.store.requests.by_run(run_id)  # type: ignore[arg-type]
 
     assert request is not None
-    assert (request.outcome, request.finished_at) == (JobStatus.FAILED, (await plane.get(run_id)).finished_at)
+    assert (request.outcome, request.finished_at) == (JobStatus.FAILED, (await plane.jobs.get(run_id)).finished_at)
 
 
 @pytest.mark.parametrize("verb", ["resume", "retry"])
@@ -94,12 +94,12 @@ async def test_nothing_is_run_again_under_a_grant_that_was_revoked(plane: TestPl
     grant = await plane.grants.add(["agent:run:whole"])
     run_id = await shop.start(grant.id)
     await plane.grants.revoke(grant.id, actor="ann")
-    before = await plane.list()
+    before = await plane.jobs.list()
 
     with pytest.raises(GrantRefused, match="revoked by ann"):
         await getattr(plane, verb)(run_id)
 
-    assert await plane.list() == before
+    assert await plane.jobs.list() == before
 
 
 async def test_the_database_itself_makes_no_successor_under_a_revoked_grant(plane: TestPlane) -> None:
@@ -120,12 +120,12 @@ async def test_revoking_a_grant_stops_what_was_run_again_and_children_that_outli
     shop.breaks = True
     grant = await plane.grants.add(["agent:run:whole"])
     run_id = await shop.start(grant.id)
-    again = await plane.retry(run_id)
+    again = await plane.jobs.retry(run_id)
 
     revoked = await plane.grants.revoke(grant.id)
 
     assert revoked.jobs == 1
-    assert (await plane.get(again.id)).status is JobStatus.CANCELLED
+    assert (await plane.jobs.get(again.id)).status is JobStatus.CANCELLED
 
 
 async def test_a_fork_is_charged_to_nobody(plane: TestPlane) -> None:
@@ -136,5 +136,5 @@ async def test_a_fork_is_charged_to_nobody(plane: TestPlane) -> None:
     fork = await plane.checkpoints.fork(run_id, from_step="more", created_by="operator")
     await plane.work()
 
-    assert (await plane.get(fork.id)).request_id is None
+    assert (await plane.jobs.get(fork.id)).request_id is None
     assert await shop.charged() == 115 < await shop.spent()

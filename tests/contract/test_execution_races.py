@@ -40,7 +40,7 @@ async def test_one_key_is_one_run_however_many_ask_at_once(plane: TestPlane) -> 
 
     assert len({answer.run_id for answer in answers}) == 1
     assert sorted(answer.replayed for answer in answers) == [False] + [True] * (MANY - 1)
-    assert len(await plane.list()) == 1
+    assert len(await plane.jobs.list()) == 1
     assert (await plane.grants.get(grant.id)).uses == 1
 
 
@@ -53,7 +53,7 @@ async def test_a_grant_is_not_used_more_often_than_it_is_good_for(plane: TestPla
 
     assert len([answer for answer in answers if isinstance(answer, Started)]) == 2
     assert len([answer for answer in answers if isinstance(answer, GrantRefused)]) == MANY - 2
-    assert len(await plane.list()) == 2
+    assert len(await plane.jobs.list()) == 2
 
 
 async def test_what_is_started_while_a_grant_is_revoked_is_stopped_or_refused(plane: TestPlane) -> None:
@@ -68,7 +68,7 @@ async def test_what_is_started_while_a_grant_is_revoked_is_stopped_or_refused(pl
         return_exceptions=True,
     )
 
-    assert {job.status for job in await plane.list()} <= {JobStatus.CANCELLED}
+    assert {job.status for job in await plane.jobs.list()} <= {JobStatus.CANCELLED}
 
 
 @pytest.mark.parametrize(("change", "answer", "left"), [("paused", "skipped", "skipped"), ("rule", "superseded", "pending")])

@@ -119,7 +119,7 @@ WAYS = {
 async def test_a_permanent_failure_is_in_the_audit_log_once(plane: TestPlane, way: Any) -> None:
     job = await way(plane)
 
-    found = await plane.get(job.id)
+    found = await plane.jobs.get(job.id)
     assert found.status is JobStatus.FAILED
     failures = [one.entry for one in await plane.store.audit.list(job.id) if one.entry.action == "JOB_FAILED"]
     assert [one.details["error"] for one in failures] == [WAYS[way]]
@@ -134,7 +134,7 @@ async def test_of_a_chain_only_the_last_failure_is_in_the_audit_log(plane: TestP
     job = await plane.submit("flaky")
     await plane.work()
 
-    last = (await plane.get(job.id)).retried_as
+    last = (await plane.jobs.get(job.id)).retried_as
     store = plane.store
     assert last is not None
     assert await store.audit.list(job.id) == []

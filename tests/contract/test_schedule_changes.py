@@ -179,13 +179,13 @@ async def test_a_due_slot_meets_a_closed_gate_as_the_rule_in_force_said(plane: T
     ran = reporting(plane)
     await plane.schedules.add("nightly", "agent:report", "0 10 * * *")
     await plane.schedules.add("kept", "agent:report", "0 10 * * *", missed="latest", input={"kind": "kept"})
-    await plane.close_gate("moving")
+    await plane.gate.close("moving")
     await plane.clock.advance(HOUR + MINUTE)
 
     for name in ("nightly", "kept"):
         await plane.schedules.change(name, cron="0 12 * * *")
     await settle(plane)
-    await plane.open_gate()
+    await plane.gate.open()
     await pass_time(plane, MINUTE, MINUTE)
 
     assert ran == ["kept"]

@@ -55,7 +55,7 @@ async def test_schedules_never_bypass_executor(plane: TestPlane) -> None:
     key = slot_key(schedule.id, schedule.next_run_at)
     assert ended == "success"
     assert service.calls[0] == ("start", "agent:report", key, schedule.grant_id)
-    assert {job.job_type for job in await plane.list()} == {"cortex.slot"}, "whoever schedules starts nothing himself"
+    assert {job.job_type for job in await plane.jobs.list()} == {"cortex.slot"}, "whoever schedules starts nothing himself"
     assert ran == []
 
 
@@ -68,7 +68,7 @@ async def test_grant_not_session(plane: TestPlane) -> None:
 
     [slot] = await slots(plane, "nightly")
     assert slot.run_id is not None
-    assert (await plane.get(slot.run_id)).created_by == f"grant:{schedule.grant_id}"
+    assert (await plane.jobs.get(slot.run_id)).created_by == f"grant:{schedule.grant_id}"
     request = await plane.store.requests.by_run(slot.run_id)
     assert request is not None
     assert request.grant_id == schedule.grant_id
@@ -101,7 +101,7 @@ async def test_job_key_per_slot(plane: TestPlane) -> None:
     schedule = await plane.schedules.add("nightly", "agent:report", "0 * * * *")
 
     [job_id] = await waiting_slot_jobs(plane)
-    job = await plane.get(job_id)
+    job = await plane.jobs.get(job_id)
     assert job.job_key == f"{schedule.id}:2026-01-05T10:00:00+00:00"
     assert job.run_at == schedule.next_run_at
 
@@ -132,7 +132,7 @@ async def test_queue_serializes_schedule(plane: TestPlane) -> None:
     alone = await plane.schedules.add("alone", "agent:report", "0 * * * *")
     await plane.schedules.add("beside", "agent:report", "0 * * * *", overlap="allow")
 
-    keys = {(await plane.get(job_id)).serial_key for job_id in await waiting_slot_jobs(plane)}
+    keys = {(await plane.jobs.get(job_id)).serial_key for job_id in await waiting_slot_jobs(plane)}
 
     assert keys == {alone.id, None}
 
@@ -204,7 +204,7 @@ async def test_the_service_validates_the_scope_the_time_and_the_uses(plane: Test
     await plane.clock.advance(HOUR)
     with pytest.raises(GrantRefused, match="expired"):
         await start("agent:report", "d")
-    assert len(await plane.list()) == 1
+    assert len(await plane.jobs.list()) == 1
 
 
 async def test_run_ledger_for_governance(plane: TestPlane) -> None:
@@ -268,10 +268,10 @@ async def test_internal_api_shared_secret(plane: TestPlane) -> None:
     for wrong in ("", "wrong", secret[:-1], secret.swapcase()):
         with pytest.raises(Unavailable, match="401"):
             await HttpExecution(client, "http://localhost", wrong).start("agent:report", "k", grant.id, {}, "test")
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
 
     await HttpExecution(client, "http://localhost", secret).start("agent:report", "k", grant.id, {}, "test")
-    assert len(await plane.list()) == 1
+    assert len(await plane.jobs.list()) == 1
 
 
 async def test_execution_idempotency_persisted_over_http(plane: TestPlane, database_url: str) -> None:
@@ -391,4 +391,4 @@ async def test_nobody_grants_more_than_they_hold(plane: TestPlane) -> None:
         await plane.schedules.add("nightly", "agent:other", "0 * * * *", held=held)
 
     await plane.grants.add(["agent:run:report", "graph:execute:agent:report"], held=held)
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []

@@ -151,11 +151,11 @@ async def test_a_closed_gate_skips_slots_or_keeps_them_as_the_missed_rule_says(p
     ran = reporting(plane)
     await plane.schedules.add("skips", "agent:report", "0 * * * *", input={"kind": "skips"})
     await plane.schedules.add("waits", "agent:report", "0 * * * *", input={"kind": "waits"}, missed="latest")
-    await plane.close_gate("stock-taking")
+    await plane.gate.close("stock-taking")
 
     await pass_time(plane, timedelta(hours=2, minutes=10), timedelta(minutes=10))
     closed = await statuses(plane, "skips")
-    await plane.open_gate()
+    await plane.gate.open()
     await pass_time(plane, timedelta(minutes=5), MINUTE)
 
     assert closed == [("10:00", "gate_closed"), ("11:00", "gate_closed")]
@@ -177,7 +177,7 @@ async def test_revoking_a_grant_stops_all_that_goes_on_under_it(plane: TestPlane
     [slot] = await slots(plane, "hourly")
     after = await plane.schedules.get("hourly")
     assert (running.status, slot.status, slot.error_code) == ("running", "error", "grant_revoked")
-    assert (await plane.get(slot.run_id or "")).status is JobStatus.CANCELLED
+    assert (await plane.jobs.get(slot.run_id or "")).status is JobStatus.CANCELLED
     assert (after.enabled, after.next_run_at, after.paused_by) == (False, None, "ada")
     assert revoked.schedules == 1
     assert revoked.jobs == (2 if overlap == "forbid" else 3)
@@ -211,9 +211,11 @@ async def test_revoking_a_grant_stops_what_its_runs_have_called(plane: TestPlane
 
     await plane.grants.revoke(schedule.grant_id)
 
-    ended = {job.job_type: job.status for job in await plane.list() if job.id != elsewhere.id and job.job_type != "cortex.slot"}
+    ended = {
+        job.job_type: job.status for job in await plane.jobs.list() if job.id != elsewhere.id and job.job_type != "cortex.slot"
+    }
     assert ended == dict.fromkeys(("report", "caller", "sleeper"), JobStatus.CANCELLED)
-    assert (await plane.get(elsewhere.id)).status is JobStatus.RETRY
+    assert (await plane.jobs.get(elsewhere.id)).status is JobStatus.RETRY
 
 
 # -- changes -------------------------------------------------------------------------------------
@@ -288,7 +290,7 @@ async def test_a_slot_whose_job_was_lost_gets_another_and_ends_as_its_run_does(p
     await pass_time(plane, timedelta(minutes=10), timedelta(minutes=2))
 
     assert await statuses(plane, "hourly") == [("10:00", "success"), ("11:00", "overlap")]
-    assert (told.count("ended"), len(await plane.list(agent="slow"))) == (1, 1)
+    assert (told.count("ended"), len(await plane.jobs.list(agent="slow"))) == (1, 1)
     assert (await plane.schedules.get("hourly")).next_run_at == datetime(2026, 1, 5, 12, tzinfo=UTC)
     assert len(await waiting_slot_jobs(plane)) == 1
 

@@ -110,8 +110,8 @@ async def by_child_under_her_grant(plane: TestPlane) -> None:
 async def by_retry(plane: TestPlane) -> None:
     job = await plane.submit("gate", created_by="user:carl")
     await plane.work()
-    await plane.cancel(job.id)
-    await plane.retry(job.id, actor="user:ann")
+    await plane.jobs.cancel(job.id)
+    await plane.jobs.retry(job.id, actor="user:ann")
 
 
 WAYS: list[Callable[[TestPlane], Awaitable[None]]] = [
@@ -163,13 +163,13 @@ async def test_a_child_has_the_request_the_session_the_schedule_and_the_trace_of
     await plane.schedules.trigger("nightly", actor="user:ben")
     await settle(plane)
 
-    family = [await plane.get(one.id) for one in await plane.list() if one.queue == "default"]
+    family = [await plane.jobs.get(one.id) for one in await plane.jobs.list() if one.queue == "default"]
     assert {job.job_type for job in family} == {"grandparent", "caller", "gate"}
     assert {job.schedule_id for job in family} == {schedule.id}
     assert len({job.request_id for job in family}) == len({job.trace_id for job in family}) == 1
     assert all(job.request_id and job.trace_id for job in family)
     behind = {by for job in family for by in (job.created_by, *job.submitters)}
     assert behind == {f"grant:{schedule.grant_id}", "user:carl", "user:ben"}
-    plain = await plane.get((await plane.submit("gate", session=session.id, run_timeout=9)).id)
+    plain = await plane.jobs.get((await plane.submit("gate", session=session.id, run_timeout=9)).id)
     assert (plain.session_id, plain.timeout_seconds, plain.request_id, plain.submitters) == (session.id, 9.0, None, [])
     assert {job.status for job in family} == {JobStatus.RETRY, JobStatus.WAITING_FOR_APPROVAL}

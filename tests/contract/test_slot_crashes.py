@@ -66,4 +66,4 @@ async def _check(plane: TestPlane, schedule: Schedule, run_id: JobId) -> None:
     after = await plane.schedules.get(schedule.id)
     assert after.next_run_at is not None
     assert after.next_run_at > slot.scheduled_for
-    assert (await plane.get(after.slot_job_id or "")).job_key == f"{schedule.id}:{after.next_run_at.isoformat()}"
+    assert (await plane.jobs.get(after.slot_job_id or "")).job_key == f"{schedule.id}:{after.next_run_at.isoformat()}"

@@ -118,7 +118,7 @@ async def test_under_replace_a_slot_takes_the_place_of_the_one_that_runs(plane: 
 
     first, second = await slots(plane, "hourly")
     assert (first.status, first.error_code, first.replaced_by) == ("error", "replaced", second.id)
-    assert (await plane.get(first.run_id or "")).status is JobStatus.CANCELLED
+    assert (await plane.jobs.get(first.run_id or "")).status is JobStatus.CANCELLED
     assert second.status == "running"
 
 
@@ -159,7 +159,7 @@ async def test_a_run_that_was_started_and_not_noted_is_stopped_when_its_slot_is_
 
     first, second = await slots(plane, "hourly")
     assert (first.error_code, second.status) == ("replaced", "running")
-    assert (await plane.get(started.run_id)).status is JobStatus.CANCELLED
+    assert (await plane.jobs.get(started.run_id)).status is JobStatus.CANCELLED
 
 
 async def test_an_execution_service_that_is_away_for_hours_costs_no_slot(plane: TestPlane) -> None:
@@ -237,7 +237,7 @@ async def test_a_replaced_run_is_stopped_though_the_service_is_away_for_hours(pl
     ended = await look_after(plane, schedule, at)
 
     assert (set(looks), ended) == ({"sleeping"}, "error")
-    assert (await plane.get(first.run_id or "")).status is JobStatus.CANCELLED
+    assert (await plane.jobs.get(first.run_id or "")).status is JobStatus.CANCELLED
 
 
 async def test_a_run_that_is_retried_as_another_job_is_one_run_and_each_try_is_charged_to_it(plane: TestPlane) -> None:

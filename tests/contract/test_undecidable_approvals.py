@@ -30,9 +30,9 @@ async def ask(plane: TestPlane, created_by: str | None = None, **gate: Any) -> s
 async def flagged(plane: TestPlane, job_id: str) -> dict[str, str | None]:
     """What each place says of it."""
     (request,) = await plane.approvals.list(job=job_id)
-    why = {reason.code: reason.message for reason in await plane.why(job_id)}
+    why = {reason.code: reason.message for reason in await plane.jobs.why(job_id)}
     audit = [one.entry for one in await plane.store.audit.list(request.id) if one.entry.action == "APPROVAL_UNDECIDABLE"]
-    told = [await plane.get(one.id) for one in await plane.list(agent=WEBHOOK_AGENT)]
+    told = [await plane.jobs.get(one.id) for one in await plane.jobs.list(agent=WEBHOOK_AGENT)]
     events = [one.payload["event"] for one in told if one.payload["event"]["type"] == "approval.undecidable"]
     return {
         "why": why.get("approval_undecidable"),
@@ -97,9 +97,9 @@ async def test_the_flag_goes_when_somebody_can_decide_and_comes_back_when_they_c
     await plane.access.add_user("ann")
 
     await plane.access.give_role("ann", "approver")
-    mended = {reason.code for reason in await plane.why(job_id)}
+    mended = {reason.code for reason in await plane.jobs.why(job_id)}
     await plane.people.disable("ann")
 
     assert "approval_undecidable" not in mended
-    assert "approval_undecidable" in {reason.code for reason in await plane.why(job_id)}
-    assert (await plane.get(job_id)).status is JobStatus.WAITING_FOR_APPROVAL
+    assert "approval_undecidable" in {reason.code for reason in await plane.jobs.why(job_id)}
+    assert (await plane.jobs.get(job_id)).status is JobStatus.WAITING_FOR_APPROVAL

@@ -24,21 +24,21 @@ async def test_a_job_is_found_by_any_first_part_of_four_characters_or_more(plane
     job_id = await one_job(plane)
 
     for length in range(4, 37):
-        assert await plane.find(job_id[:length]) == job_id
-        assert (await plane.get(job_id[:length])).id == job_id
+        assert await plane.jobs.find(job_id[:length]) == job_id
+        assert (await plane.jobs.get(job_id[:length])).id == job_id
 
 
 async def test_case_and_blanks_around_an_id_do_not_matter(plane: TestPlane) -> None:
     job_id = await one_job(plane)
 
-    assert await plane.find(f"  {job_id[:18].upper()}\n") == job_id
+    assert await plane.jobs.find(f"  {job_id[:18].upper()}\n") == job_id
 
 
 async def test_a_part_that_fits_several_jobs_is_refused_and_names_some(plane: TestPlane) -> None:
     ids = [await one_job(plane) for _ in range(7)]
 
     with pytest.raises(AmbiguousJob, match="fits 5 jobs or more") as refused:
-        await plane.find(ids[0][:6])
+        await plane.jobs.find(ids[0][:6])
     assert ids[0] in str(refused.value)
 
 
@@ -47,7 +47,7 @@ async def test_a_part_that_fits_none_is_said_to_be_missing(plane: TestPlane) -> 
 
     for part in ("ffffffff", "ffff", "00000000-0000-7000-8000-000000000001"):
         with pytest.raises(JobNotFound, match=part):
-            await plane.get(part)
+            await plane.jobs.get(part)
 
 
 NO_PART_OF_AN_ID = [
@@ -69,4 +69,4 @@ NO_PART_OF_AN_ID = [
 async def test_what_is_no_part_of_an_id_is_refused(plane: TestPlane) -> None:
     for text in NO_PART_OF_AN_ID:
         with pytest.raises(InvalidInput, match="not a job id"):
-            await plane.find(text)
+            await plane.jobs.find(text)

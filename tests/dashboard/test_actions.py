@@ -28,7 +28,7 @@ async def test_a_form_without_the_token_of_the_page_changes_nothing(site: Site, 
     wrong = await admin.client.post(f"/jobs/{job_id}/cancel", data={"csrf_token": "0" * 64})
 
     assert (without.status_code, wrong.status_code) == (403, 403)
-    assert (await site.plane.get(job_id)).status is JobStatus.PENDING
+    assert (await site.plane.jobs.get(job_id)).status is JobStatus.PENDING
 
 
 async def test_a_job_is_submitted_cancelled_and_run_again(site: Site, admin: Browser) -> None:
@@ -40,16 +40,16 @@ async def test_a_job_is_submitted_cancelled_and_run_again(site: Site, admin: Bro
     twice = await admin.post(f"/jobs/{job_id}/cancel")
 
     assert said == "Cancelled."
-    assert (await site.plane.get(job_id)).payload == {"word": "hi"}
-    assert (await site.plane.history(job_id))[-1].actor == "user:ada"
-    new = await site.plane.get(again.headers["location"].rsplit("/", 1)[1])
+    assert (await site.plane.jobs.get(job_id)).payload == {"word": "hi"}
+    assert (await site.plane.jobs.history(job_id))[-1].actor == "user:ada"
+    new = await site.plane.jobs.get(again.headers["location"].rsplit("/", 1)[1])
     assert new.retry_of == job_id
     assert "is already CANCELLED" in await admin.note(twice)
 
 
 async def test_a_job_that_did_not_end_well_is_resumed_first_and_run_again_second(site: Site, admin: Browser) -> None:
     job_id = await site.submit()
-    await site.plane.cancel(job_id)
+    await site.plane.jobs.cancel(job_id)
     shown = (await admin.get(f"/jobs/{job_id}")).text
 
     answer = await admin.post(f"/jobs/{job_id}/resume")
@@ -59,7 +59,7 @@ async def test_a_job_that_did_not_end_well_is_resumed_first_and_run_again_second
     assert shown.index(f'action="/jobs/{job_id}/resume"') < shown.index(f'action="/jobs/{job_id}/retry"')
     assert '<button class="primary">Resume</button>' in shown
     assert '<button class="">Run again from the beginning</button>' in shown
-    new = await site.plane.get(answer.headers["location"].rsplit("/", 1)[1])
+    new = await site.plane.jobs.get(answer.headers["location"].rsplit("/", 1)[1])
     assert new.retry_of == job_id
     assert new.id in twice
     assert many.startswith("Resumed 0 jobs. 1 could not be: ")
@@ -86,7 +86,7 @@ async def test_an_uncertain_call_is_settled_on_the_page_of_its_job(site: Site, a
     assert "TimeoutError: no answer" in shown
     assert "must be JSON" in broken
     assert "no uncertain call" in unknown
-    new = await site.plane.get(answer.headers["location"].rsplit("/", 1)[1])
+    new = await site.plane.jobs.get(answer.headers["location"].rsplit("/", 1)[1])
     assert (new.retry_of, new.output) == (job.id, {"receipt": 7})
 
 
@@ -95,18 +95,18 @@ async def test_a_payload_that_is_no_object_is_refused_in_words(site: Site, admin
     said = await admin.note(await admin.post("/jobs", agent="echo", payload=payload))
 
     assert said.startswith("The payload ")
-    assert await site.plane.list() == []
+    assert await site.plane.jobs.list() == []
 
 
 async def test_many_jobs_are_cancelled_and_those_that_cannot_be_are_told(site: Site, admin: Browser) -> None:
     ended, *waiting = [await site.submit() for _ in range(3)]
-    await site.plane.cancel(ended)
+    await site.plane.jobs.cancel(ended)
 
     said = await admin.note(await admin.post("/jobs/many", action="cancel", ids=[ended, *waiting]))
     nothing = await admin.note(await admin.post("/jobs/many", action="retry"))
 
     assert said.startswith("Cancelled 2 jobs. 1 could not be: ")
-    assert {job.status for job in await site.plane.list()} == {JobStatus.CANCELLED}
+    assert {job.status for job in await site.plane.jobs.list()} == {JobStatus.CANCELLED}
     assert nothing == "No job was chosen. Tick those that you mean."
 
 
@@ -176,7 +176,7 @@ async def test_an_approval_is_decided_with_changed_details(site: Site, admin: Br
     assert (decided.details, decided.reason, decided.decided_by_name) == ({"image": "3"}, "fine", "ada")
     assert "already" in late
     await site.plane.work()
-    assert (await site.plane.get(job_id)).status is JobStatus.COMPLETED
+    assert (await site.plane.jobs.get(job_id)).status is JobStatus.COMPLETED
 
 
 async def test_many_approvals_are_decided_at_once(site: Site, admin: Browser) -> None:
@@ -188,7 +188,7 @@ async def test_many_approvals_are_decided_at_once(site: Site, admin: Browser) ->
     said = await admin.note(await admin.post("/approvals/requests/decide", decision="denied", ids=ids))
 
     assert said == "Decided 2."
-    assert {(await site.plane.get(job)).status for job in jobs} == {JobStatus.FAILED}
+    assert {(await site.plane.jobs.get(job)).status for job in jobs} == {JobStatus.FAILED}
 
 
 async def test_one_that_is_not_there_does_not_keep_the_others_from_being_decided(site: Site, admin: Browser) -> None:
@@ -199,7 +199,7 @@ async def test_one_that_is_not_there_does_not_keep_the_others_from_being_decided
     said = await admin.note(await admin.post("/approvals/requests/decide", decision="denied", ids=[new_id(), request.id]))
 
     assert said.startswith("Decided 1. 1 could not be: There is no approval ")
-    assert (await site.plane.get(job_id)).status is JobStatus.FAILED
+    assert (await site.plane.jobs.get(job_id)).status is JobStatus.FAILED
 
 
 async def test_whoever_is_asked_by_name_decides_without_a_role(site: Site) -> None:
@@ -215,7 +215,7 @@ async def test_whoever_is_asked_by_name_decides_without_a_role(site: Site) -> No
     assert f"/approvals/requests/{request.id}/decide" in inbox.text
     assert said == "You have approved it."
     await site.plane.work()
-    assert (await site.plane.get(job_id)).status is JobStatus.COMPLETED
+    assert (await site.plane.jobs.get(job_id)).status is JobStatus.COMPLETED
 
 
 async def test_an_approver_decides_what_is_put_to_nobody_by_name_and_an_admin_does_not(site: Site) -> None:
@@ -435,4 +435,4 @@ async def test_a_held_job_says_so_and_is_released(site: Site, admin: Browser) ->
     assert f'action="/jobs/{job_id}/release"' in shown
     assert "held: its record does not fit the code" in listed
     assert "The next worker with its agent tries it." in said
-    assert len(await plane.runs(job_id)) == 3
+    assert len(await plane.jobs.runs(job_id)) == 3

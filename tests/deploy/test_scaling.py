@@ -42,10 +42,10 @@ async def test_it_counts_what_is_ready_and_not_what_is_later_or_paused(postgres_
         await report.options(delay=60).submit()
         assert await jobs_counted(postgres_url) == 2
 
-        await plane.pause(queue="mail", reason="the provider is down")
+        await plane.queues.pause(queue="mail", reason="the provider is down")
         assert await jobs_counted(postgres_url) == 1
 
-        await plane.close_gate("nothing more today")
+        await plane.gate.close("nothing more today")
         assert await jobs_counted(postgres_url) == 0
 
 

@@ -57,7 +57,7 @@ async def test_a_dump_restored_as_the_guide_says_goes_on_where_it_stood(
 
         async with _plane(target) as restored:
             await restored.run_worker(until_idle=True)
-            assert await restored.result(job_id, 5) == "Hello, Ada!"
+            assert await restored.jobs.result(job_id, 5) == "Hello, Ada!"
             assert (await restored.audit.verify()).sound
         connection = await asyncpg.connect(target)
         with pytest.raises(asyncpg.CheckViolationError):  # The state machine came along.

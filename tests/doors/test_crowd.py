@@ -56,7 +56,7 @@ async def test_of_sixty_four_decisions_at_once_exactly_one_wins(house: House) ->
 
 async def assert_one_run_resumes(house: House, job_id: str, winner: Try) -> None:
     await house.plane.work()
-    job, runs = await house.plane.get(job_id), await house.plane.runs(job_id)
+    job, runs = await house.plane.jobs.get(job_id), await house.plane.jobs.runs(job_id)
     if winner.decision == "approved":
         assert (job.status, job.output) == (JobStatus.COMPLETED, "approved")
         assert len(runs) == 2
@@ -80,5 +80,5 @@ async def test_of_a_quorum_each_vote_counts_once_however_many_come_at_once(house
         assert set(answers) <= {"decided", "recorded", "already"}
         assert len(await house.store.approvals.votes(request.id)) == 8
         await house.plane.work()
-        assert (await house.plane.get(job.id)).output == "approved"
+        assert (await house.plane.jobs.get(job.id)).output == "approved"
         assert house.effects.count(job.id) == 1

@@ -66,7 +66,7 @@ class Scene:
 
     async def assert_resumed_once(self, job: JobHandle[Any], request_id: str) -> None:
         assert await job.result(timeout=1) == "approved"
-        history = await self.plane.history(job.id)
+        history = await self.plane.jobs.history(job.id)
         assert [entry.new_status for entry in history if entry.previous_status == "WAITING_FOR_APPROVAL"] == ["RUNNING"]
         entries = await self.plane.store.audit.list(request_id)
         assert [entry.entry.action for entry in entries].count("APPROVAL_APPROVED") == 1

@@ -40,4 +40,4 @@ async def test_what_waits_survives_a_restart_of_everything_and_can_be_decided_at
 
 
 async def statuses(house: House) -> Counter[JobStatus]:
-    return Counter([job.status for job in await house.plane.list(agent="release-bot", limit=WAITING * 2)])
+    return Counter([job.status for job in await house.plane.jobs.list(agent="release-bot", limit=WAITING * 2)])

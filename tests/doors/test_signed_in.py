@@ -219,7 +219,7 @@ async def submitted(house: House, person: Person, door: str, payload: dict[str, 
                 form = {"csrf_token": csrf_token(person.cookie)}
                 assert (await browser.post(f"/schedules/{schedule.id}/trigger", data=form)).status_code == 303
         await house.plane.work()
-        [job] = await house.plane.list(agent="release-bot")
+        [job] = await house.plane.jobs.list(agent="release-bot")
         return job.id
     own = door == "own grant"
     grant = await house.plane.grants.add(["agent:run:release-bot"], user=person.name if own else None)

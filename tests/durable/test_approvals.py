@@ -11,7 +11,6 @@ import pytest
 from cortex_plane import Approval, ApprovalDenied, Context, Escalation, JobFailed, JobStatus, RunStatus
 from cortex_plane.approvals.decisions import NotAllowed
 from cortex_plane.ids import new_id
-from cortex_plane.jobs.handle import JobHandle
 from cortex_plane.jobs.model import JobId
 from cortex_plane.people.model import Session, SessionId
 from cortex_plane.testing import TestPlane
@@ -33,7 +32,7 @@ async def test_a_job_waits_without_a_worker_and_goes_on_from_the_gate_once(plane
     job = await release.submit(version="1.4.0")
     await plane.work()
 
-    waiting = await plane.get(job.id)
+    waiting = await plane.jobs.get(job.id)
     assert (waiting.status, waiting.run_id, waiting.worker_id) == (JobStatus.WAITING_FOR_APPROVAL, None, None)
     request = await people.asked(job)
     assert (request.action_summary, request.action_details) == ("Deploy 1.4.0", {"image": "image-1.4.0"})
@@ -47,7 +46,7 @@ async def test_a_job_waits_without_a_worker_and_goes_on_from_the_gate_once(plane
 
     assert await job.result(timeout=5) == {"by": "alice", "approved": True, "details": {"image": "image-1.4.0"}, "edited": False}
     assert done == ["image-1.4.0", "image-1.4.0"]
-    assert [run.status for run in await plane.runs(job.id)] == [RunStatus.WAITING, RunStatus.COMPLETED]
+    assert [run.status for run in await plane.jobs.runs(job.id)] == [RunStatus.WAITING, RunStatus.COMPLETED]
 
 
 async def test_a_denial_fails_the_job_with_who_and_why(plane: TestPlane, people: People) -> None:
@@ -100,7 +99,7 @@ async def test_an_uncaught_denial_fails_the_job_without_retries(plane: TestPlane
 
     with pytest.raises(JobFailed, match="Approval denied by alice"):
         await job.result(timeout=5)
-    assert (await plane.get(job.id)).retry_count == 0
+    assert (await plane.jobs.get(job.id)).retry_count == 0
 
 
 async def test_any_number_of_gates_also_inside_steps_and_children(plane: TestPlane, people: People) -> None:
@@ -129,7 +128,7 @@ async def test_any_number_of_gates_also_inside_steps_and_children(plane: TestPla
     await plane.work()
     (asked,) = await plane.store.approvals.list()
     assert asked.action_summary == "In the child"
-    await people.approve(JobHandle[Any](plane, asked.job_id), "bob")
+    await people.approve(plane.job(asked.job_id), "bob")
     await plane.work()
 
     assert await job.result(timeout=5) == ["alice", "alice", "bob", "bob"]
@@ -318,7 +317,7 @@ async def test_the_user_of_the_session_is_asked_when_the_gate_names_nobody(plane
     await plane.work()
 
     (asked,) = await plane.store.approvals.list()
-    child_job = JobHandle[Any](plane, asked.job_id)
+    child_job = plane.job(asked.job_id)
     assert isinstance(await people.decide(child_job, "alice"), NotAllowed)
     await people.approve(child_job, "bob")
     await plane.work()

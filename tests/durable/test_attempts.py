@@ -96,7 +96,7 @@ async def test_a_job_that_waits_for_another_names_it(plane: TestPlane) -> None:
     job = await parent.submit()
     await plane.work()
 
-    listed = {found.job_type: found for found in await plane.list()}
+    listed = {found.job_type: found for found in await plane.jobs.list()}
     assert listed["parent"].status_text == f"waiting for job {listed['child'].id}"
     assert (listed["parent"].label, listed["child"].label) == ("WAITING_FOR_JOB", "SLEEPING")
     assert (await job.history())[-1].label == "WAITING_FOR_JOB"

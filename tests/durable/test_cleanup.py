@@ -308,7 +308,7 @@ async def test_a_group_and_a_parent_let_their_jobs_clean_up(plane: TestPlane) ->
     await plane.work()
 
     assert hotel.calls == ["reserve", "reserve", "release", "release"]
-    assert [found.status for found in await plane.list() if found.job_type == "trip"] == [JobStatus.CANCELLED] * 2
+    assert [found.status for found in await plane.jobs.list() if found.job_type == "trip"] == [JobStatus.CANCELLED] * 2
 
 
 @pytest.mark.parametrize("wrong", [0, -1, float("nan"), "long", True])

@@ -72,7 +72,7 @@ async def test_a_damaged_checkpoint_fails_its_job_and_is_kept(plane: TestPlane, 
     assert message in str(failure.value)
     assert done == ["first"]
     assert noticed_corruptions() == noticed + 1
-    last = (await plane.history(job.id))[-1]
+    last = (await plane.jobs.history(job.id))[-1]
     assert (last.new_status, last.metadata["corruption_detected"]) == (JobStatus.FAILED, True)
     kept = await store.checkpoints.load(job.id)
     assert kept is not None

@@ -35,7 +35,7 @@ async def test_a_sleeping_job_holds_no_worker_and_goes_on_when_it_is_time(plane:
 
     assert await job.result(timeout=5) == "after"
     assert calls == ["before", "after"]
-    assert [run.status for run in await plane.runs(job.id)] == [RunStatus.SLEEPING, RunStatus.COMPLETED]
+    assert [run.status for run in await plane.jobs.runs(job.id)] == [RunStatus.SLEEPING, RunStatus.COMPLETED]
 
 
 async def test_a_sleep_spends_no_retry_and_its_end_does_not_move(plane: TestPlane) -> None:
@@ -50,12 +50,12 @@ async def test_a_sleep_spends_no_retry_and_its_end_does_not_move(plane: TestPlan
     await plane.clock.advance(minutes=59)
     await plane.rescue()
     await plane.work()
-    assert (await plane.get(job.id)).next_retry_at is not None
+    assert (await plane.jobs.get(job.id)).next_retry_at is not None
     await plane.clock.advance(minutes=2)
     await plane.work()
 
     await job.result(timeout=5)
-    assert (await plane.get(job.id)).retry_count == 0
+    assert (await plane.jobs.get(job.id)).retry_count == 0
 
 
 async def test_a_handler_that_catches_everything_is_left_all_the_same(plane: TestPlane) -> None:
@@ -175,9 +175,9 @@ async def test_a_child_is_called_once_and_its_result_is_kept(plane: TestPlane) -
 
     assert await job.result(timeout=5) == ["hello a", "hello b", "hello c"]
     assert calls == ["a", "b", "c"]
-    children = [found for found in await plane.list() if found.job_type == "child"]
+    children = [found for found in await plane.jobs.list() if found.job_type == "child"]
     assert len(children) == 3
-    assert {(await plane.get(found.id)).parent_id for found in children} == {job.id}
+    assert {(await plane.jobs.get(found.id)).parent_id for found in children} == {job.id}
 
 
 async def test_a_child_that_fails_fails_the_call(plane: TestPlane) -> None:
@@ -213,7 +213,9 @@ async def test_children_end_with_their_parent_where_asked(plane: TestPlane) -> N
         await job.cancel()
     await plane.work(queues=["default"])
 
-    states = {(await plane.get(found.id)).parent_id: found.status for found in await plane.list() if found.job_type == "child"}
+    states = {
+        (await plane.jobs.get(found.id)).parent_id: found.status for found in await plane.jobs.list() if found.job_type == "child"
+    }
     assert states == {jobs[0].id: JobStatus.CANCELLED, jobs[1].id: JobStatus.PENDING}
 
 
@@ -274,7 +276,7 @@ async def test_tokens_and_cents_are_counted_once(plane: TestPlane) -> None:
 
     await job.result(timeout=5)
     assert plane.crashes == 2
-    assert (await plane.get(job.id)).cost_cents == 10
+    assert (await plane.jobs.get(job.id)).cost_cents == 10
     document = (await plane.store.checkpoints.load(job.id)).document  # type: ignore[union-attr]
     assert json.loads(document)["memory_context"]["token_usage"] == {"completion_tokens": 3, "prompt_tokens": 11}
 
@@ -293,7 +295,7 @@ async def test_every_step_of_a_forced_replay_is_answered_from_the_record(plane: 
     await plane.work()
 
     assert await job.result(timeout=5) == 10
-    assert len(await plane.runs(job.id)) == 11
+    assert len(await plane.jobs.runs(job.id)) == 11
 
 
 def _notes() -> tuple[list[str], Callable[[str], Coroutine[Any, Any, str]]]:

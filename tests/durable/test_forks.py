@@ -32,7 +32,7 @@ async def test_what_comes_before_is_answered_and_what_comes_after_runs_anew(plan
         return [await ctx.step(name, calls.step(name)) for name in ("a", "b", "c")]
 
     origin = await finished(plane, abc)
-    before = (await plane.get(origin)).updated_at
+    before = (await plane.jobs.get(origin)).updated_at
     fork = await plane.checkpoints.fork(origin, "b", created_by="ada")
     assert steps_of(await plane.checkpoints.get(fork.id)) == ["a#1"]
     await plane.work()
@@ -40,7 +40,7 @@ async def test_what_comes_before_is_answered_and_what_comes_after_runs_anew(plan
     assert await fork.result(timeout=5) == ["a", "b", "c"]
     assert calls == ["a", "b", "c", "b", "c"]
     assert (await fork.job()).created_by == "ada"
-    assert (await plane.get(origin)).updated_at == before
+    assert (await plane.jobs.get(origin)).updated_at == before
 
 
 async def test_a_fork_from_the_first_step_takes_nothing_over(plane: TestPlane) -> None:
@@ -73,7 +73,7 @@ async def test_time_and_chance_before_the_step_are_those_of_the_original(plane: 
     fork = await plane.checkpoints.fork(origin, "second")
     await plane.work()
 
-    old, new = (await plane.get(origin)).output, await fork.result(timeout=5)
+    old, new = (await plane.jobs.get(origin)).output, await fork.result(timeout=5)
     assert new[:3] == old[:3]
     assert new[3] != old[3]
 
@@ -249,7 +249,7 @@ async def test_a_step_that_is_not_recorded_or_not_of_the_handler_is_refused_with
     with pytest.raises(InvalidInput, match=r"Recorded: outer#1, last#1\.") as refused:
         await plane.checkpoints.fork(origin, name)
     assert refused.value.field == "from_step"
-    assert len(await plane.list()) == 1
+    assert len(await plane.jobs.list()) == 1
 
 
 async def test_a_job_in_which_nothing_durable_happened_cannot_be_forked(plane: TestPlane) -> None:

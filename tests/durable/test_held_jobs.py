@@ -78,7 +78,7 @@ class Shop:
         return jobs
 
     async def states(self, jobs: Iterable[JobHandle[Any]]) -> set[tuple[JobStatus, WaitReason | None, int]]:
-        found = [await self.plane.get(job.id) for job in jobs]
+        found = [await self.plane.jobs.get(job.id) for job in jobs]
         return {(job.status, job.wait_reason, job.retry_count) for job in found}
 
 
@@ -128,14 +128,14 @@ async def test_a_held_job_says_where_it_differs_and_is_not_tried_again_by_the_sa
     await plane.work()
     await plane.work()
 
-    found = await plane.get(job.id)
+    found = await plane.jobs.get(job.id)
     assert (found.error["type"], found.error["step"]) == ("CodeChanged", "scan")
     assert 'calls tool "scan", which is not recorded, before tool "pay"' in found.error["message"]
-    runs = await plane.runs(job.id)
+    runs = await plane.jobs.runs(job.id)
     assert [run.status for run in runs] == [RunStatus.SLEEPING, RunStatus.INTERRUPTED]
-    last = (await plane.history(job.id))[-1]
+    last = (await plane.jobs.history(job.id))[-1]
     assert (last.cause, last.metadata["step"], last.metadata["code"]) == ("hold", "scan", found.error["code"])
-    (reason, *_) = await plane.why(job.id)
+    (reason, *_) = await plane.jobs.why(job.id)
     assert reason.code == "code_changed"
     assert 'tool "scan"' in reason.message
     assert f"cortex jobs release {job.id}" in reason.message
@@ -149,9 +149,9 @@ async def test_the_same_code_tries_again_after_an_hour(plane: TestPlane, shop: S
     await plane.clock.advance(minutes=61)
     await plane.work()
 
-    assert len(await plane.runs(job.id)) == 3
+    assert len(await plane.jobs.runs(job.id)) == 3
     assert await shop.states([job]) == {HELD}
-    assert (await plane.history(job.id))[-1].metadata["again"] is True
+    assert (await plane.jobs.history(job.id))[-1].metadata["again"] is True
 
 
 async def test_an_operator_releases_a_held_job_for_any_code(plane: TestPlane, shop: Shop) -> None:
@@ -159,10 +159,10 @@ async def test_an_operator_releases_a_held_job_for_any_code(plane: TestPlane, sh
     shop.new()
     await plane.work()
 
-    await plane.release_job(job.id, actor="ops")
+    await plane.jobs.release(job.id, actor="ops")
     await plane.work()
 
-    assert len(await plane.runs(job.id)) == 3
+    assert len(await plane.jobs.runs(job.id)) == 3
     assert await shop.states([job]) == {HELD}
     assert "JOB_RELEASED" in [record.entry.action for record in await plane.store.audit.list(job.id)]
 
@@ -179,15 +179,15 @@ async def test_a_worker_whose_code_did_not_fit_hands_back_what_is_offered_to_oth
     delays = []
     for _ in range(3):
         await plane.work()
-        found = await plane.get(job.id)
+        found = await plane.jobs.get(job.id)
         assert found.next_retry_at is not None
         delays.append(round((found.next_retry_at - found.updated_at).total_seconds()))
         await plane.clock.advance(seconds=delays[-1] + 1)
 
     assert delays == [2, 4, 8]
-    last = (await plane.history(job.id))[-1]
+    last = (await plane.jobs.history(job.id))[-1]
     assert last.metadata["handed_back"] is True
-    assert (await plane.get(job.id)).error["step"] == "scan"
+    assert (await plane.jobs.get(job.id)).error["step"] == "scan"
     shop.old()
     await plane.work()
     assert await job.result(timeout=5) == "old"
@@ -221,7 +221,7 @@ async def test_a_worker_that_hands_back_gives_way_to_one_whose_code_fits(
         await old.run_worker(until_idle=True)
         await clerk.run_worker(until_idle=True)
         await new.run_worker(until_idle=True)
-        assert {(await old.get(job.id)).wait_reason for job in jobs} == {WaitReason.CODE_CHANGED}
+        assert {(await old.jobs.get(job.id)).wait_reason for job in jobs} == {WaitReason.CODE_CHANGED}
         workers = [asyncio.ensure_future(plane.run_worker(concurrency=5)) for plane in (new, old)]
         done = [await job.result(timeout=PATIENCE_SECONDS) for job in jobs]
         for worker in workers:
@@ -229,7 +229,9 @@ async def test_a_worker_that_hands_back_gives_way_to_one_whose_code_fits(
         await asyncio.gather(*workers, return_exceptions=True)
 
         assert done == ["done"] * count
-        handed_back = [sum(1 for line in await old.history(job.id) if (line.metadata or {}).get("handed_back")) for job in jobs]
+        handed_back = [
+            sum(1 for line in await old.jobs.history(job.id) if (line.metadata or {}).get("handed_back")) for job in jobs
+        ]
         assert sum(handed_back) <= 2 * count
 
 
@@ -243,7 +245,7 @@ async def test_what_nobody_else_takes_is_tried_again(plane: TestPlane, shop: Sho
         await plane.work()
         await plane.clock.advance(minutes=61)
 
-    metadata = [line.metadata for line in await plane.history(job.id) if line.cause == "hold"]
+    metadata = [line.metadata for line in await plane.jobs.history(job.id) if line.cause == "hold"]
     assert [bool(one.get("handed_back")) for one in metadata] == [False, *[True] * MOST_HANDED_BACK, False]
 
 
@@ -267,7 +269,7 @@ async def test_data_of_a_newer_version_of_the_agent_waits_for_that_version(plane
     shop.old()
     await plane.work()
     assert await shop.states([job]) == {HELD}
-    assert "The agent's data is of version 2" in (await plane.get(job.id)).error["message"]
+    assert "The agent's data is of version 2" in (await plane.jobs.get(job.id)).error["message"]
     shop.old().state_migration(1)(lambda data: data)
     await plane.work()
 
@@ -292,7 +294,7 @@ async def test_a_job_that_was_begun_is_held_when_the_code_takes_other_arguments(
     await plane.work()
 
     assert await shop.states([job]) == {HELD}
-    found = await plane.get(job.id)
+    found = await plane.jobs.get(job.id)
     assert (found.error["type"], found.error["step"]) == ("CodeChanged", "start")
     assert 'The argument "currency" is missing.' in found.error["message"]
     shop.deploy(older)

@@ -86,7 +86,7 @@ async def test_linked_jobs_have_the_id_of_the_first_call_also_when_earlier_ones_
 
 async def without_the_earlier(plane: TestPlane, database_url: str, job: JobHandle[str]) -> JobHandle[str]:
     """The last job of a chain. The others are deleted, as retention may do."""
-    *earlier, last = await plane.chain(job.id)
+    *earlier, last = await plane.jobs.chain(job.id)
     assert earlier
     for one in earlier:
         await query(database_url, f"delete from cortex.job where id = '{one.id}'")
@@ -100,7 +100,7 @@ async def test_an_operators_retry_of_a_failed_job_has_the_id_of_the_first_call(p
     await ended(plane, job, JobStatus.FAILED)
     again = job
     for _ in range(times):
-        again = await plane.retry(again.id)
+        again = await plane.jobs.retry(again.id)
         await plane.work()
 
     assert (await again.job()).status is JobStatus.COMPLETED
@@ -111,7 +111,7 @@ async def test_a_retry_of_a_completed_job_is_new_work(plane: TestPlane) -> None:
     bank = Bank()
     job = await paying(plane, bank).submit()
     await plane.work()
-    again = await plane.retry(job.id)
+    again = await plane.jobs.retry(job.id)
     await plane.work()
 
     assert bank.keys == [derived_id(job.id, "pay#1"), derived_id(again.id, "pay#1")]
@@ -121,7 +121,7 @@ async def test_a_retry_of_a_cancelled_job_is_new_work(plane: TestPlane) -> None:
     bank = Bank()
     job = await paying(plane, bank).submit()
     await job.cancel()
-    again = await plane.retry(job.id)
+    again = await plane.jobs.retry(job.id)
     await plane.work()
 
     assert bank.keys == [derived_id(again.id, "pay#1")]

@@ -177,7 +177,7 @@ async def test_a_failed_job_is_resumed_with_its_segments(plane: TestPlane, datab
     assert (document["status"], document["step_index"]) == ("failed", 46), "the failed step is in the log"
     assert document["execution_log"][-1]["result_summary"] == "failed"
     broken.clear()
-    resumed = await plane.resume(job.id)
+    resumed = await plane.jobs.resume(job.id)
     await plane.work()
 
     assert await resumed.result(timeout=5) == STEPS
@@ -208,7 +208,7 @@ async def test_segments_that_were_tampered_with_fail_the_job_by_name(plane: Test
     with pytest.raises(JobFailed, match="Checkpoint corruption detected: segment 2 "):
         await job.result(timeout=5)
     assert len(done) == 46
-    assert (await plane.history(job.id))[-1].new_status is JobStatus.FAILED
+    assert (await plane.jobs.history(job.id))[-1].new_status is JobStatus.FAILED
     assert await in_row(database_url, job.id) == before
 
 
@@ -231,9 +231,9 @@ async def test_the_last_words_of_a_job_say_that_it_is_completed(plane: TestPlane
 async def test_everything_that_reads_checkpoints_reads_all_of_it(plane: TestPlane) -> None:
     job, _ = await walk(plane, "step 45")
 
-    inside = await plane.inside(await plane.get(job.id))
+    inside = await plane.jobs.details(await plane.jobs.get(job.id))
     assert [step["step_id"] for step in inside.steps] == [f"step {number}" for number in range(46)]
-    stream = plane.follow(JobId(job.id))
+    stream = plane.jobs.follow(JobId(job.id))
     told = [(await anext(stream)).news for _ in range(48)]
     assert [one.name for one in told if isinstance(one, StepRecorded)] == [f"step {number}" for number in range(46)]
 

@@ -138,7 +138,7 @@ async def test_segments_are_among_what_is_killed(scene: Scene) -> None:
             stored = await plane.store.checkpoints.load(job.id)
             assert stored is not None
             counts.append(len(stored.segments or ()))
-            await plane.cancel(job.id)
+            await plane.jobs.cancel(job.id)
 
     assert counts[0] < counts[1] < counts[2]
 

@@ -61,4 +61,4 @@ async def test_a_spent_budget_asks_and_what_is_granted_counts(plane: TestPlane, 
     await plane.work()
 
     assert await job.result(timeout=5) == 6
-    assert (await plane.get(job.id)).cost_cents == 360
+    assert (await plane.jobs.get(job.id)).cost_cents == 360

@@ -152,13 +152,13 @@ async def test_a_job_that_waits_for_its_child_is_ongoing(scene: Scene) -> None:
 
     job = await scene.plane.submit("agent")
     await scene.plane.work(queues=["default"])
-    children = len(await scene.plane.list())
+    children = len(await scene.plane.jobs.list())
 
     assert await scene.replayed(job.id, handler) == (
         "ongoing",
         "Everything that is recorded was asked for. Now the code waits.",
     )
-    assert len(await scene.plane.list()) == children == 2
+    assert len(await scene.plane.jobs.list()) == children == 2
 
 
 async def test_an_uncertain_tool_is_neither_called_nor_asked_about(scene: Scene) -> None:

@@ -130,7 +130,7 @@ async def test_what_is_done_cannot_be_resumed(plane: TestPlane, world: World) ->
 
     with pytest.raises(NothingToResume, match=f"cortex jobs retry {job.id}"):
         await job.resume()
-    assert len(await plane.list()) == 1
+    assert len(await plane.jobs.list()) == 1
 
 
 async def test_a_damaged_checkpoint_is_not_resumed_from(plane: TestPlane, world: World, database_url: str) -> None:
@@ -141,7 +141,7 @@ async def test_a_damaged_checkpoint_is_not_resumed_from(plane: TestPlane, world:
 
     with pytest.raises(CheckpointCorrupted, match=f"cortex jobs retry {job.id}"):
         await job.resume()
-    assert len(await plane.list()) == 1
+    assert len(await plane.jobs.list()) == 1
 
 
 async def test_a_linked_retry_of_policy_chain_resumes_too(plane: TestPlane, world: World) -> None:
@@ -210,7 +210,7 @@ async def test_a_child_that_failed_is_resumed_and_not_submitted_again(plane: Tes
     agent = family(plane, world)
     world.broken = {"deliver"}
     job = await failed(plane, agent)
-    [child] = [one for one in await plane.list() if one.job_type == "child"]
+    [child] = [one for one in await plane.jobs.list() if one.job_type == "child"]
     world.mend()
 
     resumed = await job.resume()
@@ -218,10 +218,10 @@ async def test_a_child_that_failed_is_resumed_and_not_submitted_again(plane: Tes
 
     assert await resumed.result(timeout=5) == "deliver"
     assert world.calls == ["deliver"]
-    chain = await plane.chain(child.id)
+    chain = await plane.jobs.chain(child.id)
     assert [one.status for one in chain] == [JobStatus.FAILED, JobStatus.COMPLETED]
-    assert (await plane.get(chain[-1].id)).parent_id == resumed.id
-    assert len(await plane.list()) == 4
+    assert (await plane.jobs.get(chain[-1].id)).parent_id == resumed.id
+    assert len(await plane.jobs.list()) == 4
 
 
 async def test_a_child_that_fails_again_fails_the_parent_again(plane: TestPlane, world: World) -> None:
@@ -294,7 +294,7 @@ async def test_a_child_that_is_still_at_work_goes_over_to_the_job_that_continues
     await plane.work()
 
     assert await resumed.result(timeout=5) == "done"
-    assert len([one for one in await plane.list() if one.job_type == "child"]) == 1
+    assert len([one for one in await plane.jobs.list() if one.job_type == "child"]) == 1
 
 
 async def test_children_that_were_cancelled_with_their_parent_are_resumed_with_it(plane: TestPlane, world: World) -> None:
@@ -312,7 +312,7 @@ async def test_children_that_were_cancelled_with_their_parent_are_resumed_with_i
     await plane.work()
     await job.cancel()
     await plane.work()
-    assert {one.status for one in await plane.list() if one.job_type in ("child", "parent")} == {JobStatus.CANCELLED}
+    assert {one.status for one in await plane.jobs.list() if one.job_type in ("child", "parent")} == {JobStatus.CANCELLED}
 
     resumed = await job.resume()
     await plane.work()

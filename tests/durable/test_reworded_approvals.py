@@ -88,7 +88,7 @@ async def test_a_reworded_approval_is_asked_again_and_the_earlier_decision_stays
 
     assert await job.result(timeout=5) == ["bob", {"cents": wording[1]}]
     assert effects == ["paid 500"]
-    assert (await plane.get(job.id)).retry_count == 0
+    assert (await plane.jobs.get(job.id)).retry_count == 0
     log = (await plane.checkpoints.get(job.id))["execution_log"]
     assert ["alice" in one["result_summary"] for one in log if one["step_id"] == "approval"] == [True, False]
 
@@ -245,7 +245,7 @@ async def test_a_dry_run_names_the_jobs_that_would_ask_again_and_does_nothing(
     await people.approve(beyond, "alice")
     plane.crash_after("pay")
     await plane.work()
-    before = [(await plane.get(job.id)).revision for job in (waiting, beyond)]
+    before = [(await plane.jobs.get(job.id)).revision for job in (waiting, beyond)]
 
     same = [finding async for finding in plane.checkpoints.try_migrations()]
     deploy("Transfer to the shop", then="tell")
@@ -255,7 +255,7 @@ async def test_a_dry_run_names_the_jobs_that_would_ask_again_and_does_nothing(
     assert {one.job_id: (one.problem, one.asks_again) for one in other} == {
         job.id: (None, ("approval",)) for job in (waiting, beyond)
     }
-    assert [(await plane.get(job.id)).revision for job in (waiting, beyond)] == before
+    assert [(await plane.jobs.get(job.id)).revision for job in (waiting, beyond)] == before
     assert effects == ["paid 500"]
     assert "would ask again" in (await plane.checkpoints.replay(beyond.id)).message
 

@@ -53,12 +53,12 @@ async def uncertain(plane: TestPlane, bank: Bank) -> JobHandle[Any]:
 async def test_a_call_that_was_applied_has_the_result_that_is_given(plane: TestPlane, error: Exception | None) -> None:
     bank = Bank(error)
     job = await uncertain(plane, bank)
-    inside = await plane.inside(await job.job())
+    inside = await plane.jobs.details(await job.job())
     assert [(call.call, call.doubt, call.caught) for call in inside.uncertain] == [
         ("refund", None if error is None else "TimeoutError: no answer", False)
     ]
 
-    settled = await plane.settle(job.id, "refund", applied=True, result={"receipt": 7}, actor="ada")
+    settled = await plane.jobs.settle(job.id, "refund", applied=True, result={"receipt": 7}, actor="ada")
     await plane.work()
 
     assert await settled.result(timeout=5) == ["before", {"receipt": 7}, 1]
@@ -68,7 +68,7 @@ async def test_a_call_that_was_applied_has_the_result_that_is_given(plane: TestP
     assert next((entry.cause, entry.actor) for entry in await settled.history()) == ("settle", "ada")
     [noted] = [one.entry for one in await plane.store.audit.list(job.id) if one.entry.action == "TOOL_CALL_SETTLED"]
     assert (noted.actor, noted.details["call"], noted.details["applied"]) == ("ada", "refund", True)
-    assert (await plane.inside(after)).uncertain == []
+    assert (await plane.jobs.details(after)).uncertain == []
 
 
 async def test_a_call_that_was_not_applied_is_made_under_the_same_id(plane: TestPlane) -> None:
@@ -96,10 +96,10 @@ async def test_a_resume_without_settling_is_uncertain_again(plane: TestPlane) ->
     bank = Bank()
     job = await uncertain(plane, bank)
 
-    again = await plane.resume(job.id)
+    again = await plane.jobs.resume(job.id)
     await plane.work()
     assert (await again.job()).error["type"] == "ToolUncertain"
-    settled = await plane.settle(job.id, "refund", applied=False)  # It acts on the end of the chain.
+    settled = await plane.jobs.settle(job.id, "refund", applied=False)  # It acts on the end of the chain.
     await plane.work()
 
     assert (await settled.job()).retry_of == again.id
@@ -124,35 +124,35 @@ async def test_a_call_in_a_branch_is_named_by_its_tool_unless_there_are_several(
     await plane.work()
 
     if branches == 1:
-        again = await plane.settle(job.id, "refund", applied=False)
+        again = await plane.jobs.settle(job.id, "refund", applied=False)
         await plane.work()
         assert await again.result(timeout=5) == [0]
     else:
         with pytest.raises(InvalidInput, match=r"Uncertain: gather#1\[0\]/refund, gather#1\[1\]/refund"):
-            await plane.settle(job.id, "refund", applied=False)
+            await plane.jobs.settle(job.id, "refund", applied=False)
 
 
 async def test_what_cannot_be_settled_is_refused_and_changes_nothing(plane: TestPlane) -> None:
     job = await uncertain(plane, Bank())
 
     with pytest.raises(InvalidInput, match=r'no uncertain call "pay".*Uncertain: refund'):
-        await plane.settle(job.id, "pay", applied=False)
+        await plane.jobs.settle(job.id, "pay", applied=False)
     with pytest.raises(InvalidInput, match="no uncertain call"):
-        await plane.settle(job.id, "refund#2", applied=False)
+        await plane.jobs.settle(job.id, "refund#2", applied=False)
     with pytest.raises(InvalidInput, match="has no result"):
-        await plane.settle(job.id, "refund", applied=False, result=1)
+        await plane.jobs.settle(job.id, "refund", applied=False, result=1)
     with pytest.raises(InvalidInput, match="limit is"):
-        await plane.settle(job.id, "refund", applied=True, result="x" * 70_000)
+        await plane.jobs.settle(job.id, "refund", applied=True, result="x" * 70_000)
     with pytest.raises(InvalidInput):
-        await plane.settle(job.id, "refund", applied=True, result=float("nan"))
+        await plane.jobs.settle(job.id, "refund", applied=True, result=float("nan"))
     assert (await job.job()).retried_as is None
 
-    settled = await plane.settle(job.id, "refund", applied=True, result={"receipt": 7})
+    settled = await plane.jobs.settle(job.id, "refund", applied=True, result={"receipt": 7})
     with pytest.raises(StillRunning):
-        await plane.settle(job.id, "refund", applied=False)
+        await plane.jobs.settle(job.id, "refund", applied=False)
     await plane.work()
     with pytest.raises(NothingToResume):
-        await plane.settle(settled.id, "refund", applied=False)
+        await plane.jobs.settle(settled.id, "refund", applied=False)
 
 
 async def test_what_a_handler_has_caught_cannot_be_settled_any_more(plane: TestPlane) -> None:
@@ -170,6 +170,6 @@ async def test_what_a_handler_has_caught_cannot_be_settled_any_more(plane: TestP
     await plane.work()
 
     assert (await job.job()).status is JobStatus.FAILED
-    assert [call.caught for call in (await plane.inside(await job.job())).uncertain] == [True]
+    assert [call.caught for call in (await plane.jobs.details(await job.job())).uncertain] == [True]
     with pytest.raises(InvalidInput, match="has caught"):
-        await plane.settle(job.id, "refund", applied=True)
+        await plane.jobs.settle(job.id, "refund", applied=True)

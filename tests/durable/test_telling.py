@@ -31,7 +31,7 @@ async def test_log_lines_and_the_newest_progress_are_stored_with_the_run(plane: 
     await plane.work()
 
     told = await plane.store.events.list(job.id)
-    runs = await plane.runs(job.id)
+    runs = await plane.jobs.runs(job.id)
     assert {event.run_id for event in told} == {runs[0].id}
     logs = [event.data for event in told if event.kind == "log"]
     assert [(line["level"], line["message"]) for line in logs] == [("info", "begun"), ("warning", "odd: \\x00 \\ud800")]
@@ -86,7 +86,7 @@ async def test_artifacts_are_kept_whole_and_listed_with_the_run(plane: TestPlane
     job = await maker.submit()
     await plane.work()
 
-    (run,) = await plane.runs(job.id)
+    (run,) = await plane.jobs.runs(job.id)
     assert {Path(path).name: Path(path).read_bytes() for path in run.artifacts} == {"report.bin": b"newer", "made.txt": b"made"}
 
 

@@ -346,7 +346,7 @@ async def test_the_result_of_a_tool_that_does_not_fit_leaves_the_call_uncertain(
 
     with pytest.raises(JobFailed, match='the result of step "pay" must be a whole number'):
         await job.result()
-    checkpoint = (await plane.inside(await job.job())).checkpoint
+    checkpoint = (await plane.jobs.details(await job.job())).checkpoint
     assert checkpoint is not None
     [tool] = checkpoint["active_tools"]
     assert (tool["status"], len(calls)) == ("running", 1)
@@ -363,7 +363,7 @@ async def test_arguments_that_do_not_fit_are_refused_in_python(plane: TestPlane)
     with pytest.raises(InvalidInput) as caught:
         await wrong.submit(ORDER, n="five")
     assert caught.value.field == "payload.n"
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
 
 
 @pytest.mark.parametrize(

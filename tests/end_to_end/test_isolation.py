@@ -235,11 +235,11 @@ async def suspect(machine: Machine, client: Plane, **options: Any) -> tuple[JobH
 async def submit_suspect(machine: Machine, client: Plane, agent: str, **options: Any) -> JobHandle[Any]:
     """A job that has killed two workers already, as its row says."""
     await live(client)
-    await client.close_gate()
+    await client.gate.close()
     job: JobHandle[Any] = await client.submit(agent, **options)
     async with raw_client(machine.url, ManualClock()) as raw:
         await raw(f"update cortex.job set crash_count = 2 where id = '{job.id}'")
-    await client.open_gate()
+    await client.gate.open()
     return job
 
 

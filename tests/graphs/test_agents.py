@@ -165,7 +165,7 @@ async def test_a_graph_whose_job_was_cancelled_keeps_nothing_more(plane: TestPla
     assert found is not None
     assert found.writes == []
     assert calls == []
-    assert (await plane.get(job.id)).status == "CANCELLED"
+    assert (await plane.jobs.get(job.id)).status == "CANCELLED"
 
 
 async def test_a_replay_of_a_graph_runs_none_of_its_nodes(plane: TestPlane) -> None:
@@ -183,7 +183,7 @@ async def test_a_replay_of_a_graph_runs_none_of_its_nodes(plane: TestPlane) -> N
 
     await plane.checkpoints.replay(job.id)
 
-    assert (await plane.get(job.id)).status == "RETRY"
+    assert (await plane.jobs.get(job.id)).status == "RETRY"
     assert calls == ["fails"]
 
 
@@ -212,7 +212,7 @@ async def test_an_interrupt_waits_for_its_answer_and_the_node_gets_it(plane: Tes
     nodes = line_of(("write", says("write", calls)), ("publish", publish))
     job = await plane.graph("graph", nodes, ask=people.ask).submit(topic="x")
     await plane.work()
-    waiting = (await plane.get(job.id)).status
+    waiting = (await plane.jobs.get(job.id)).status
 
     people.answers["Publish it?"] = Answer(False, "ada@example.com", "too short")
     await plane.clock.advance(minutes=2)
@@ -339,4 +339,4 @@ async def test_tokens_and_cents_of_models_are_counted_once_each_however_often_th
 
     usage = (await plane.checkpoints.get(job.id))["memory_context"]["token_usage"]
     assert usage == {"prompt_tokens": 21, "completion_tokens": 6}
-    assert (await plane.get(job.id)).cost_cents == 1
+    assert (await plane.jobs.get(job.id)).cost_cents == 1

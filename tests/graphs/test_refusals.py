@@ -45,7 +45,7 @@ async def test_types_that_the_state_names_come_back_as_they_were(plane: TestPlan
     await plane.clock.advance(minutes=2)
     await plane.work()
 
-    assert (await plane.get(job.id)).status == "COMPLETED"
+    assert (await plane.jobs.get(job.id)).status == "COMPLETED"
     assert [colours for _, colours in seen] == [[Colour.RED]]
 
 

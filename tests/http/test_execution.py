@@ -191,7 +191,7 @@ async def test_a_request_without_a_key_is_refused(api: Api) -> None:
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["field"] == "Idempotency-Key"
     assert refused.json()["code"] == "invalid_input"
-    assert await api.plane.list() == []
+    assert await api.plane.jobs.list() == []
 
 
 async def test_the_same_request_has_the_same_answer_and_says_so_even_when_its_job_is_gone(api: Api, database_url: str) -> None:
@@ -207,7 +207,7 @@ async def test_the_same_request_has_the_same_answer_and_says_so_even_when_its_jo
     assert "idempotency-replayed" not in first.headers
     assert again.headers["idempotency-replayed"] == "true"
     assert (await service.get(f"/runs/{first.json()['runId']}")).json()["status"] == "success"
-    assert await api.plane.list() == []
+    assert await api.plane.jobs.list() == []
 
 
 async def test_another_body_under_the_same_key_is_422(api: Api) -> None:
@@ -221,7 +221,7 @@ async def test_another_body_under_the_same_key_is_422(api: Api) -> None:
     ):
         assert (other.status_code, other.json()["type"]) == (422, "/problems/idempotency-key-reused")
         assert other.json()["code"] == "key_reused"
-    assert len(await api.plane.list()) == 1
+    assert len(await api.plane.jobs.list()) == 1
 
 
 async def test_requests_at_the_same_time_start_one_run_and_all_get_its_answer(api: Api) -> None:
@@ -253,7 +253,7 @@ async def test_ids_of_graphs_may_hold_colons_and_slashes(api: Api, graph_id: str
     answers = [await client.post(f"/graphs/{way}/runs", json=body, headers={"Idempotency-Key": way}) for way in {encoded, plain}]
 
     assert {answer.status_code for answer in answers} == {201}, answers[0].text
-    assert {job.job_type for job in await api.plane.list()} == {graph_id}
+    assert {job.job_type for job in await api.plane.jobs.list()} == {graph_id}
 
 
 async def test_refusals_carry_one_word_for_programs(api: Api) -> None:

@@ -99,7 +99,7 @@ async def test_lists_are_filtered_by_everything_that_a_job_is_like(api: Api, adm
     await api.plane.clock.advance(minutes=10)
     two = (await api.plane.submit("fail", queue="side", tags=["red", "blue"], max_retries=0)).id
     middle = "2000-01-01T00:00:00Z"
-    job = await api.plane.get(two)
+    job = await api.plane.jobs.get(two)
     middle = job.created_at.isoformat()
 
     async def ids(**filters: str) -> list[str]:
@@ -294,7 +294,7 @@ async def test_waiting_jobs_are_moved_and_ranked(api: Api, admin: AsyncClient) -
     ranked = await admin.put(f"/jobs/{first}/priority", json={"priority": 9})
     wrong = await admin.post(f"/jobs/{second}/move", json={"place": "before"})
 
-    assert moved.json()["position"] < (await api.plane.get(first)).position
+    assert moved.json()["position"] < (await api.plane.jobs.get(first)).position
     assert ranked.json()["priority"] == 9
     assert wrong.status_code == 422
 
@@ -351,19 +351,19 @@ async def test_many_are_moved_and_then_stand_in_the_order_of_the_request(
     outcome = (await admin.post("/bulk/jobs/move", json=body)).json()
 
     assert outcome == {"done": [made["c"], made["d"]], "refused": []}
-    positions = {letter: (await api.plane.get(job_id)).position for letter, job_id in made.items()}
+    positions = {letter: (await api.plane.jobs.get(job_id)).position for letter, job_id in made.items()}
     assert "".join(sorted(made, key=lambda letter: positions[letter])) == order
 
 
 async def test_of_many_what_cannot_be_moved_is_told_and_the_others_close_ranks(api: Api, admin: AsyncClient) -> None:
     made = [await api.submit() for _ in range(4)]
-    await api.plane.cancel(made[2])
+    await api.plane.jobs.cancel(made[2])
 
     outcome = (await admin.post("/bulk/jobs/move", json={"ids": [made[3], made[2], made[1]], "place": "front"})).json()
 
     assert outcome["done"] == [made[3], made[1]]
     assert [(one["id"], one["problem"]["type"]) for one in outcome["refused"]] == [(made[2], "/problems/not-waiting")]
-    positions = [(await api.plane.get(made[place])).position for place in (3, 1, 0)]
+    positions = [(await api.plane.jobs.get(made[place])).position for place in (3, 1, 0)]
     assert positions == sorted(positions)
 
 
@@ -397,8 +397,8 @@ async def test_a_held_job_is_released_and_no_other(api: Api, admin: AsyncClient)
     stale = await admin.post(f"/jobs/{job.id}/release", headers={"If-Match": '"1"'})
     released = await admin.post(f"/jobs/{job.id}/release", json={"reason": "a helper was mended"})
     await plane.work()
-    runs = await plane.runs(job.id)
-    await plane.cancel(job.id)
+    runs = await plane.jobs.runs(job.id)
+    await plane.jobs.cancel(job.id)
     ended = await admin.post(f"/jobs/{job.id}/release")
 
     assert (held["status"], held["wait_reason"], held["error"]["step"]) == ("RETRY", "code_changed", "scan")

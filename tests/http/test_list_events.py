@@ -78,11 +78,11 @@ async def test_every_change_of_a_list_is_told_once(api: Api, monkeypatch: pytest
     assert isinstance(first, Changed)
     assert first.job.summary.id == one
     assert await news() == Unchanged()
-    await api.plane.set_priority(one, 5)
+    await api.plane.jobs.set_priority(one, 5)
     second = await news()
     assert isinstance(second, Changed)
     assert second.job.summary.priority == 5
-    await api.plane.cancel(one)
+    await api.plane.jobs.cancel(one)
     assert await news() == Left(one)
     three = [await api.submit() for _ in range(3)]
     pushed = [await news(), await news()]

@@ -177,7 +177,7 @@ async def test_a_key_of_a_job_that_another_has_taken_since_is_not_taken_back(api
     again = await admin.post("/jobs", json=asked, headers=KEY)
 
     assert again.json()["status"] == "CANCELLED"
-    assert (await api.plane.get(newer)).status == "PENDING"
+    assert (await api.plane.jobs.get(newer)).status == "PENDING"
 
 
 async def test_an_answer_is_kept_for_a_day(api: Api, admin: AsyncClient) -> None:

@@ -106,6 +106,6 @@ async def test_jobs_of_groups_and_templates_have_the_trace_of_their_caller(api: 
     job = await admin.post("/templates/usual/jobs", json={}, headers=headers)
     await api.plane.work()
 
-    [called] = [one.id for one in await api.plane.list(agent="after")]
+    [called] = [one.id for one in await api.plane.jobs.list(agent="after")]
     for job_id in (*group.json()["jobs"], job.json()["id"], called):
-        assert trace in ((await api.plane.get(job_id)).trace_id or "")
+        assert trace in ((await api.plane.jobs.get(job_id)).trace_id or "")

@@ -49,7 +49,7 @@ class Call(NamedTuple):
 async def every_call(api: Api) -> list[Call]:
     """Each route with the ids of things that the tenant `default` has."""
     job_id = await api.submit()
-    await api.plane.cancel(job_id)
+    await api.plane.jobs.cancel(job_id)
     group = await api.plane.groups.submit([Submission("echo")])
     endpoint = (await api.plane.webhooks.add("https://example.com/hook")).endpoint
     key = (await api.plane.access.add_key("mine", ["viewer"], tenant="default")).key

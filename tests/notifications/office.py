@@ -160,7 +160,7 @@ class Office:
     async def notices(self, **payload: str) -> list[Job]:
         """The plane's own jobs with these arguments, oldest first."""
         found = [
-            await self.plane.get(one.id)
+            await self.plane.jobs.get(one.id)
             for one in await self.store.jobs.list(queue="cortex", limit=1000)
             if one.job_type == NOTIFY_AGENT
         ]
@@ -171,7 +171,7 @@ class Office:
         return [job for job in await self.notices(**payload) if job.payload.keys() & {"channel_id", "message"}]
 
     async def job(self, job_id: str) -> Job:
-        return await self.plane.get(JobId(job_id))
+        return await self.plane.jobs.get(JobId(job_id))
 
 
 @asynccontextmanager

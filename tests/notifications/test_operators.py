@@ -65,7 +65,7 @@ async def test_one_message_says_that_jobs_are_held_and_what_to_do(office: Office
     told = [job.id for job in jobs if f"cortex jobs why {job.id}" in email]
     assert len(told) == 1
     assert f"https://plane.example.com/jobs/{told[0]}" in email
-    deliveries = await office.plane.list(queue="cortex", agent=WEBHOOK_AGENT)
+    deliveries = await office.plane.jobs.list(queue="cortex", agent=WEBHOOK_AGENT)
     assert {job.status_text for job in deliveries} == {"completed"}
     assert len(deliveries) == 5
 

@@ -70,7 +70,7 @@ async def test_what_nobody_decides_expires_and_all_messages_say_so(office: Offic
 async def test_a_job_that_is_cancelled_takes_its_question_back(office: Office) -> None:
     await office.person("alice", *ALL)
     job = await office.asked("alice")
-    await office.plane.cancel(job.id)
+    await office.plane.jobs.cancel(job.id)
     await office.plane.work()
 
     for service in ALL:

@@ -418,7 +418,7 @@ async def test_a_request_that_was_closed_before_anything_was_sent_is_not_sent(of
     await office.person("alice", "telegram")
     office.services.telegram.instead.append(BROKEN)
     job = await office.asked("alice")
-    await office.plane.cancel(job.id)
+    await office.plane.jobs.cancel(job.id)
     await office.clock.advance(seconds=5)
     await office.plane.work()
 

@@ -86,7 +86,7 @@ async def test_a_wrong_argument_is_refused_with_its_field_by_a_program_without_t
 ) -> None:
     await refused(elsewhere.submit("order", {**RIGHT, **wrong}), f"payload.{field}")
 
-    assert await elsewhere.list() == []
+    assert await elsewhere.jobs.list() == []
 
 
 async def test_right_arguments_reach_the_handler_as_its_types(elsewhere: Plane, plane: TestPlane) -> None:
@@ -106,7 +106,7 @@ async def test_every_entry_refuses_a_wrong_argument(elsewhere: Plane, plane: Tes
     wrong, one = {**RIGHT, "n": "five"}, Submission("order", RIGHT)
 
     await refused(elsewhere.submit_many([one, Submission("order", wrong)]), "payload.n")
-    await refused(elsewhere.run_now("order", wrong), "payload.n")
+    await refused(elsewhere.jobs.run_now("order", wrong), "payload.n")
     await refused(elsewhere.templates.save("daily", "order", {"n": "five"}), "payload.n")
     await elsewhere.templates.save("daily", "order", {"n": 5})
     await refused(elsewhere.templates.submit("daily", wrong), "payload.n")
@@ -118,7 +118,7 @@ async def test_every_entry_refuses_a_wrong_argument(elsewhere: Plane, plane: Tes
     await elsewhere.schedules.add("nightly", "agent:order", "0 3 * * *", input=RIGHT)
     await refused(elsewhere.schedules.change("nightly", input=wrong), "input.n")
 
-    assert await elsewhere.list(agent="order") == []
+    assert await elsewhere.jobs.list(agent="order") == []
 
 
 async def test_a_child_with_wrong_arguments_fails_its_parent_without_retries(plane: TestPlane) -> None:
@@ -134,7 +134,7 @@ async def test_a_child_with_wrong_arguments_fails_its_parent_without_retries(pla
     with pytest.raises(JobFailed, match=r"payload\.n"):
         await job.result()
     assert (await job.job()).retry_count == 0
-    assert [found.job_type for found in await plane.list()] == ["parent"]
+    assert [found.job_type for found in await plane.jobs.list()] == ["parent"]
 
 
 async def test_an_agent_that_was_deployed_anew_takes_its_new_arguments_at_once(elsewhere: Plane, plane: TestPlane) -> None:
@@ -161,7 +161,7 @@ async def test_a_payload_that_the_code_does_not_take_any_more_fails_without_retr
 
     await plane.work()
 
-    ended = await plane.get(job.id)
+    ended = await plane.jobs.get(job.id)
     assert (ended.status, ended.attempt, ended.retry_count) == (JobStatus.FAILED, 1, 0)
     assert "payload.days" in str(ended.error_message)
 

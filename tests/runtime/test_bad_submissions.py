@@ -87,7 +87,7 @@ def echoing(plane: TestPlane) -> TestPlane:
 
 
 async def assert_nothing_is_stored_and_work_goes_on(plane: TestPlane) -> None:
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
     job = await plane.submit("echo", {"word": "still here"})
     await plane.work()
     assert await job.result() == {"word": "still here"}
@@ -158,7 +158,7 @@ async def test_a_call_that_does_not_fit_the_handler_is_refused(plane: TestPlane)
     with pytest.raises(InvalidInput, match="Too many positional arguments"):
         await add.submit(1, 2, 3)  # type: ignore[call-arg]
 
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
 
 
 async def test_of_many_submissions_all_are_stored_or_none(echoing: TestPlane) -> None:

@@ -149,7 +149,7 @@ async def test_a_program_that_ends_with_a_worker_in_the_background_hands_its_job
     process = await asyncio.create_subprocess_exec(sys.executable, str(program), stdout=asyncio.subprocess.PIPE)
     output, _ = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
 
-    job = await live_plane.get(output.decode().partition("job ")[2].split()[0])
+    job = await live_plane.jobs.get(output.decode().partition("job ")[2].split()[0])
     assert process.returncode == 0
     assert (job.status, job.wait_reason, job.retry_count) == (JobStatus.RETRY, "interrupted", 0)
 

@@ -106,7 +106,7 @@ async def test_waiting_for_a_group_includes_a_retry_of_a_member(plane: TestPlane
     handle = await GroupService(plane).submit([fails("a")])
     await plane.work()
     assert (await handle.wait(timeout=20)).status is GroupStatus.FAILED
-    await plane.retry(handle.jobs[0].id)
+    await plane.jobs.retry(handle.jobs[0].id)
 
     with pytest.raises(GroupNotFinished, match="still RUNNING"):
         await handle.wait(timeout=0.05)
@@ -244,7 +244,7 @@ async def test_a_cancelled_group_runs_nothing_more_and_is_cancelled_once(plane: 
 
 
 async def test_a_group_joins_the_callers_transaction(plane: TestPlane, scribe: Scribe, database_url: str) -> None:
-    await plane.list()  # Agents are written down before somebody else holds the file.
+    await plane.jobs.list()  # Agents are written down before somebody else holds the file.
     if database_url.startswith("sqlite"):
         connection: Any = apsw.Connection(database_url.removeprefix("sqlite:///"))
         connection.execute("begin immediate")
@@ -294,7 +294,7 @@ async def test_bad_input_names_the_field_and_stores_nothing(
         await GroupService(plane).submit(members, **options)
 
     assert refused.value.field == field
-    assert (await plane.list(), await GroupService(plane).list()) == ([], [])
+    assert (await plane.jobs.list(), await GroupService(plane).list()) == ([], [])
 
 
 @pytest.mark.parametrize("where", ["member", "callback"])
@@ -305,7 +305,7 @@ async def test_an_unknown_agent_is_named(plane: TestPlane, scribe: Scribe, where
     with pytest.raises(UnknownAgent, match='Did you mean "note"'):
         await GroupService(plane).submit(members, callback=callback)
 
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
 
 
 async def test_a_group_belongs_to_the_tenant_of_its_members(plane: TestPlane, scribe: Scribe) -> None:
@@ -317,7 +317,7 @@ async def test_a_group_belongs_to_the_tenant_of_its_members(plane: TestPlane, sc
 
     group = await handle.group()
     assert group.tenant_id == tenant_id
-    assert (await plane.get(str(group.callback_job_id))).tenant_id == tenant_id
+    assert (await plane.jobs.get(str(group.callback_job_id))).tenant_id == tenant_id
     assert [one.id for one in await GroupService(plane).list(tenant="other")] == [handle.id]
     assert await GroupService(plane).list() == []
 

@@ -23,7 +23,7 @@ def count_agents(plane: TestPlane) -> Any:
 
 
 async def members_of(plane: TestPlane) -> int:
-    return len([one for one in await plane.list(limit=500) if one.job_type == "member"])
+    return len([one for one in await plane.jobs.list(limit=500) if one.job_type == "member"])
 
 
 async def test_the_same_key_gives_back_the_group_that_is_there(plane: TestPlane) -> None:

@@ -42,7 +42,7 @@ async def test_templates_groups_costs_direct_runs_and_the_record_work_together(p
             callback=Submission("notify", {"text": "released"}),
         )
         assert await job.result(timeout=PATIENCE_SECONDS) == "2026-01-31"
-        assert await plane.run_now("report-bot", {"day": "now"}, by="ada", timeout_seconds=20) == "now"
+        assert await plane.jobs.run_now("report-bot", {"day": "now"}, by="ada", timeout_seconds=20) == "now"
         assert [await member.result(timeout=PATIENCE_SECONDS) for member in group.jobs] == ["build", "deploy"]
         await eventually(was_told)
 

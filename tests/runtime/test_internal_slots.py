@@ -146,7 +146,7 @@ async def test_a_closed_gate_does_not_stop_the_planes_own_work(plane: TestPlane)
     async def errand(ctx: Context) -> None:
         done.set()
 
-    await plane.close_gate("stock-taking")
+    await plane.gate.close("stock-taking")
     job = await quick.submit()
     async with worker_with_errands(plane, errand):
         await send_errands(plane)

@@ -33,7 +33,7 @@ async def test_a_deadline_ends_a_job_that_waits_for_a_child(plane: TestPlane) ->
 
     with pytest.raises(JobFailed, match="did not end before its deadline"):
         await job.result()
-    assert [found.status for found in await plane.list()] == [JobStatus.FAILED] * 2
+    assert [found.status for found in await plane.jobs.list()] == [JobStatus.FAILED] * 2
 
 
 async def test_a_job_that_never_ran_is_cancelled_by_its_deadline(plane: TestPlane) -> None:
@@ -134,7 +134,7 @@ async def test_a_wrong_deadline_is_refused_and_named(plane: TestPlane, wrong: An
         await quick.options(deadline=wrong).submit()
 
     assert refused.value.field == "deadline"
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
 
 
 async def test_a_deadline_before_the_job_may_begin_is_refused(plane: TestPlane) -> None:
@@ -167,7 +167,7 @@ async def test_timeout_is_refused_because_it_might_mean_either(plane: TestPlane)
     await plane.templates.save("t", "quick")
     with pytest.raises(InvalidInput, match=hint):
         await plane.templates.submit("t", **options)
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
 
 
 async def test_many_deadlines_pass_at_once(plane: TestPlane) -> None:
@@ -178,7 +178,7 @@ async def test_many_deadlines_pass_at_once(plane: TestPlane) -> None:
     await plane.clock.advance(seconds=61)
     await plane.work()
 
-    assert {found.status for found in await plane.list(limit=300)} == {JobStatus.CANCELLED}
+    assert {found.status for found in await plane.jobs.list(limit=300)} == {JobStatus.CANCELLED}
 
 
 async def test_a_request_to_people_closes_with_the_job_that_waited_for_it(plane: TestPlane) -> None:

@@ -76,7 +76,7 @@ async def test_plane_sync_is_refused_inside_a_running_event_loop(live_plane: Pla
     with pytest.raises(InvalidInput, match=r"Use the async form there: await plane\.submit"):
         live_plane.sync.submit("idle")
 
-    assert await live_plane.list() == []
+    assert await live_plane.jobs.list() == []
 
 
 async def test_plane_sync_works_in_a_thread_beside_a_running_event_loop(live_plane: Plane) -> None:
@@ -86,4 +86,4 @@ async def test_plane_sync_works_in_a_thread_beside_a_running_event_loop(live_pla
     job = await asyncio.to_thread(live_plane.sync.submit, "idle")
     await asyncio.to_thread(live_plane.sync.close)
 
-    assert [found.id for found in await live_plane.list()] == [job.id]
+    assert [found.id for found in await live_plane.jobs.list()] == [job.id]

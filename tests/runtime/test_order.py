@@ -171,8 +171,8 @@ async def test_two_workers_keep_a_serial_key_apart_too(plane: TestPlane) -> None
 
     await plane.submit_many([overlap.agent.options(serial_key="a").submission("a", str(number)) for number in range(10)])
     async with working(plane, name="one"), working(plane, name="two"):
-        for summary in await plane.list():
-            await plane.result(summary.id, timeout=20)
+        for summary in await plane.jobs.list():
+            await plane.jobs.result(summary.id, timeout=20)
 
     assert overlap.most == {"a": 1}
     assert overlap.order == [str(number) for number in range(10)]

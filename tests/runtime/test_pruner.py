@@ -38,7 +38,7 @@ async def test_a_pass_is_made_of_batches(plane: TestPlane, monkeypatch: pytest.M
     *between, last, idle = rests
     assert all(0 < rest <= LONGEST_REST_BETWEEN_BATCHES_SECONDS for rest in between)
     assert [last, idle] == [REST_BETWEEN_PASSES_SECONDS] * 2
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
 
 
 async def test_without_rules_it_rests(plane: TestPlane) -> None:
@@ -58,7 +58,7 @@ async def test_a_pass_can_be_asked_for(plane: TestPlane, monkeypatch: pytest.Mon
     await RetentionService(plane).add(0, agent="greet")
 
     assert await RetentionService(plane).run() == 5
-    assert [job.id for job in await plane.list()] == [waiting.id]
+    assert [job.id for job in await plane.jobs.list()] == [waiting.id]
 
 
 async def test_a_worker_prunes_audit_entries_only_when_their_seals_were_exported(plane: TestPlane, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ async def test_after_many_full_batches_it_deletes_more_at_once_without_a_rest(
     rests = []
     for _ in range(4):
         rests.append(await pruner.once())
-        left.append(len(await plane.list()))
+        left.append(len(await plane.jobs.list()))
 
     assert left == [5, 4, 1, 0]
     assert rests[0] > 0

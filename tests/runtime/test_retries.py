@@ -100,18 +100,18 @@ async def test_in_a_chain_each_retry_is_a_job_of_its_own(plane: TestPlane) -> No
     chain = [await first.job()]
     for seconds in (10, 30):
         await plane.work()
-        ended = await plane.get(chain[-1].id)
+        ended = await plane.jobs.get(chain[-1].id)
         assert ended.status is JobStatus.FAILED
         assert ended.retried_as is not None
-        chain.append(await plane.get(ended.retried_as))
+        chain.append(await plane.jobs.get(ended.retried_as))
         assert chain[-1].run_at == plane.clock.moment() + timedelta(seconds=seconds)
         await plane.clock.advance(seconds=seconds)
     await plane.work()
 
-    assert await plane.result(chain[-1].id) == "success 3"
+    assert await plane.jobs.result(chain[-1].id) == "success 3"
     assert [job.retry_of for job in chain] == [None, chain[0].id, chain[1].id]
     assert [job.retry_count for job in chain] == [0, 1, 2]
-    assert [len(await plane.runs(job.id)) for job in chain] == [1, 1, 1]
+    assert [len(await plane.jobs.runs(job.id)) for job in chain] == [1, 1, 1]
 
 
 async def test_the_last_job_of_a_chain_is_the_one_that_is_exhausted(plane: TestPlane) -> None:
@@ -138,7 +138,7 @@ async def test_a_chained_retry_does_the_same_work(plane: TestPlane) -> None:
     await plane.work(queues=["side"])
 
     before = await first.job()
-    after = await plane.get(str(before.retried_as))
+    after = await plane.jobs.get(str(before.retried_as))
     same = ("job_type", "payload", "queue", "priority", "serial_key", "tags", "created_by", "max_retries", "tenant_id")
     assert {name: getattr(after, name) for name in same} == {name: getattr(before, name) for name in same}
 
@@ -167,7 +167,7 @@ async def test_without_retries_the_first_failure_ends_it(plane: TestPlane, mode:
     await plane.work()
 
     assert await job.status() is JobStatus.FAILED
-    assert len(await plane.list()) == 1
+    assert len(await plane.jobs.list()) == 1
     assert await actions(plane, job) == ["JOB_EXHAUSTED_RETRIES"]
 
 
@@ -187,7 +187,7 @@ async def test_a_job_may_have_a_policy_of_its_own(plane: TestPlane) -> None:
 
     ended = await job.job()
     assert ended.status is JobStatus.FAILED
-    successor = await plane.get(str(ended.retried_as))
+    successor = await plane.jobs.get(str(ended.retried_as))
     assert successor.run_at == plane.clock.moment() + timedelta(seconds=5)
 
 

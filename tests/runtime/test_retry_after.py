@@ -217,7 +217,7 @@ async def test_only_the_siblings_are_held_and_only_so_long(plane: TestPlane, sco
     await plane.work()
 
     assert sorted(calls) == (["first", "second", "third"] if scope == "agent" else ["first", "third"])
-    [reason, *_] = await plane.why(waiting.id)
+    [reason, *_] = await plane.jobs.why(waiting.id)
     assert reason.code == f"{scope}_held"
     assert "busy (job " in reason.message
     await plane.clock.advance(seconds=60)
@@ -240,7 +240,7 @@ async def test_an_operator_lifts_a_hold(plane: TestPlane) -> None:
     await plane.work()
     assert await job.status() is JobStatus.PENDING
 
-    assert await plane.unpause(agent="held")
+    assert await plane.queues.resume(agent="held")
     await plane.work()
 
     assert await job.status() is JobStatus.COMPLETED
@@ -270,9 +270,9 @@ async def test_a_hold_is_fenced_and_the_longest_stays(plane: TestPlane) -> None:
 async def test_the_end_of_a_hold_leaves_what_else_is_set(plane: TestPlane) -> None:
     scene = Scene(plane.store, plane.clock)
     claimed, controls = await scene.running(), scene.store.controls
-    await plane.limit(7, agent="echo")
+    await plane.queues.limit(7, agent="echo")
     await controls.hold(Scope.AGENT, "echo", 60, "busy", claimed)
-    await plane.limit(8, agent="echo")
+    await plane.queues.limit(8, agent="echo")
     [during] = await controls.list()
     await scene.clock.advance(seconds=60)
     await controls.end_holds()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def codes(plane: TestPlane, job_id: str) -> list[str]:
-    return [reason.code for reason in await plane.why(job_id)]
+    return [reason.code for reason in await plane.jobs.why(job_id)]
 
 
 def add_agents(plane: TestPlane) -> dict[str, asyncio.Event]:
@@ -38,19 +38,19 @@ def add_agents(plane: TestPlane) -> dict[str, asyncio.Event]:
 
 async def test_a_direct_run_answers_with_the_result_and_leaves_the_queue_as_it_was(plane: TestPlane) -> None:
     add_agents(plane)
-    await plane.close_gate()
+    await plane.gate.close()
     waiting = [await plane.submit("echo", {"n": n}) for n in range(3)]
-    await plane.open_gate()
-    answer = asyncio.create_task(plane.run_now("echo", {"n": 42}))
-    await eventually(plane.reservations)
+    await plane.gate.open()
+    answer = asyncio.create_task(plane.jobs.run_now("echo", {"n": 42}))
+    await eventually(plane.queues.reservations)
     async with working(plane):
         assert await answer == 42
         assert [await job.result(timeout=PATIENCE_SECONDS) for job in waiting] == [0, 1, 2]
 
-    direct = (await plane.list(limit=1))[0]
-    runs = [(await plane.runs(job_id))[0] for job_id in (direct.id, *(job.id for job in waiting))]
+    direct = (await plane.jobs.list(limit=1))[0]
+    runs = [(await plane.jobs.runs(job_id))[0] for job_id in (direct.id, *(job.id for job in waiting))]
     assert [run.id for run in runs] == sorted(run.id for run in runs)
-    assert await plane.reservations() == []
+    assert await plane.queues.reservations() == []
 
 
 async def test_a_direct_run_waits_for_what_runs_and_is_refused_while_another_holds_the_queue(plane: TestPlane) -> None:
@@ -58,12 +58,12 @@ async def test_a_direct_run_waits_for_what_runs_and_is_refused_while_another_hol
     async with working(plane):
         busy = await plane.submit("wait")
         await status_becomes(busy, JobStatus.RUNNING)
-        first = asyncio.create_task(plane.run_now("echo", {"n": 1}, by="ada"))
-        await eventually(plane.reservations)
+        first = asyncio.create_task(plane.jobs.run_now("echo", {"n": 1}, by="ada"))
+        await eventually(plane.queues.reservations)
 
         with pytest.raises(QueueBusy, match='Queue "default" is reserved by ada'):
-            await plane.run_now("echo", by="bob", wait=False)
-        second = asyncio.create_task(plane.run_now("echo", {"n": 2}, by="bob"))
+            await plane.jobs.run_now("echo", by="bob", wait=False)
+        second = asyncio.create_task(plane.jobs.run_now("echo", {"n": 2}, by="bob"))
         assert not first.done()
         gates["go"].set()
         assert [await first, await second] == [1, 2]
@@ -73,14 +73,14 @@ async def test_a_direct_run_that_fails_says_so_and_frees_the_queue(plane: TestPl
     add_agents(plane)
     async with working(plane):
         with pytest.raises(JobFailed, match="broken"):
-            await plane.run_now("breaks")
-        assert await plane.run_now("echo", {"n": 7}) == 7
+            await plane.jobs.run_now("breaks")
+        assert await plane.jobs.run_now("echo", {"n": 7}) == 7
 
 
 async def test_a_caller_that_goes_away_leaves_nothing_that_runs(plane: TestPlane) -> None:
     add_agents(plane)
-    caller = asyncio.create_task(plane.run_now("echo", ttl_seconds=30))
-    [held] = await eventually(plane.reservations)
+    caller = asyncio.create_task(plane.jobs.run_now("echo", ttl_seconds=30))
+    [held] = await eventually(plane.queues.reservations)
     caller.cancel()
     await asyncio.gather(caller, return_exceptions=True)
     await plane.clock.advance(seconds=31)
@@ -88,14 +88,14 @@ async def test_a_caller_that_goes_away_leaves_nothing_that_runs(plane: TestPlane
         with pytest.raises(JobCancelled):
             await plane.job(held.job_id).result(timeout=PATIENCE_SECONDS)
 
-    assert await plane.runs(held.job_id) == []
+    assert await plane.jobs.runs(held.job_id) == []
 
 
 async def test_a_direct_run_with_a_delay_is_refused(plane: TestPlane) -> None:
     add_agents(plane)
     with pytest.raises(InvalidInput, match="no run_at and no delay"):
-        await plane.run_now("echo", delay=5)
-    assert await plane.list() == []
+        await plane.jobs.run_now("echo", delay=5)
+    assert await plane.jobs.list() == []
 
 
 async def test_an_agents_own_limit_holds_over_all_workers_until_an_operator_says_otherwise(plane: TestPlane) -> None:
@@ -115,8 +115,8 @@ async def test_an_agents_own_limit_holds_over_all_workers_until_an_operator_says
             await job.result(timeout=PATIENCE_SECONDS)
     assert most == 2
 
-    await plane.limit(5, agent="narrow", actor="ada")
-    [control] = await plane.controls()
+    await plane.queues.limit(5, agent="narrow", actor="ada")
+    [control] = await plane.queues.controls()
     assert (control.max_running, control.updated_by) == (5, "ada")
 
 
@@ -129,9 +129,9 @@ async def test_why_names_every_obstacle(plane: TestPlane) -> None:
     assert await codes(plane, later.id) == ["not_due", "no_worker"]
     assert await codes(plane, keyed[1].id) == ["key_waits", "no_worker"]
 
-    await plane.close_gate("a fire", actor="ada")
-    await plane.pause(queue="default", reason="slow", actor="bob")
-    reasons = await plane.why(first.id)
+    await plane.gate.close("a fire", actor="ada")
+    await plane.queues.pause(queue="default", reason="slow", actor="bob")
+    reasons = await plane.jobs.why(first.id)
     assert [reason.code for reason in reasons] == ["gate_closed", "queue_paused", "no_worker"]
     assert "by ada" in reasons[0].message
     assert reasons[0].message.endswith(": a fire. To open it: cortex gate open")
@@ -140,7 +140,7 @@ async def test_why_names_every_obstacle(plane: TestPlane) -> None:
 
 async def test_why_while_work_goes_on(plane: TestPlane) -> None:
     gates = add_agents(plane)
-    await plane.limit(1, agent="wait")
+    await plane.queues.limit(1, agent="wait")
     async with working(plane):
         running, blocked = await plane.submit("wait", serial_key="k"), await plane.submit("wait", serial_key="k")
         limited = await plane.submit("wait")
@@ -156,12 +156,12 @@ async def test_why_while_work_goes_on(plane: TestPlane) -> None:
 async def test_what_is_paused_must_exist_and_be_one_thing(plane: TestPlane) -> None:
     add_agents(plane)
     with pytest.raises(UnknownAgent):
-        await plane.pause(agent="nobody")
+        await plane.queues.pause(agent="nobody")
     with pytest.raises(TenantNotFound):
-        await plane.pause(tenant="nobody")
+        await plane.queues.pause(tenant="nobody")
     with pytest.raises(InvalidInput, match="exactly one of queue, agent and tenant"):
-        await plane.pause(queue="a", agent="echo")
-    assert await plane.controls() == []
+        await plane.queues.pause(queue="a", agent="echo")
+    assert await plane.queues.controls() == []
 
 
 async def test_names_of_the_plane_itself_are_refused(plane: TestPlane) -> None:

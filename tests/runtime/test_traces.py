@@ -95,7 +95,7 @@ async def test_a_retry_as_a_new_job_is_linked_to_what_it_retries(traced: TestPla
 
     job = await traced.submit("echo")
     await traced.work()
-    await traced.retry(job.id)
+    await traced.jobs.retry(job.id)
     await traced.work()
 
     [submit] = named(spans, "submit")
@@ -107,7 +107,7 @@ async def test_a_caller_in_a_trace_of_its_own_is_the_parent(traced: TestPlane, s
     @traced.agent("echo")
     async def echo(ctx: Context) -> None: ...
 
-    await traced.submit_checked([Submission("echo")], traceparent=CALLER)
+    await traced.jobs.submit_checked([Submission("echo")], traceparent=CALLER)
 
     [submit] = named(spans, "submit")
     assert f"{parent_of(submit):016x}" == CALLER.split("-")[2]
@@ -118,8 +118,8 @@ async def test_a_traceparent_travels_with_a_job_also_where_nobody_traces(plane: 
     async def echo(ctx: Context) -> None: ...
 
     plane.telemetry = None
-    [kept] = await plane.submit_checked([Submission("echo")], traceparent=CALLER)
-    [dropped] = await plane.submit_checked([Submission("echo")], traceparent="nonsense")
+    [kept] = await plane.jobs.submit_checked([Submission("echo")], traceparent=CALLER)
+    [dropped] = await plane.jobs.submit_checked([Submission("echo")], traceparent="nonsense")
 
     runs = plane.store.runs
     assert await runs.trace(kept) == (CALLER, None)

@@ -81,7 +81,7 @@ async def test_an_unknown_option_of_a_submission_is_refused(plane: TestPlane) ->
     for attempt in (
         lambda: plane.submit("release", {"version": "1"}, **wrong),
         lambda: plane.templates.submit("weekly", **wrong),
-        lambda: plane.run_now("release", {"version": "1"}, **wrong),
+        lambda: plane.jobs.run_now("release", {"version": "1"}, **wrong),
     ):
         with pytest.raises(InvalidInput, match=r'has no option "prioritty". Did you mean "priority"') as caught:
             await attempt()
@@ -89,7 +89,7 @@ async def test_an_unknown_option_of_a_submission_is_refused(plane: TestPlane) ->
     with pytest.raises(InvalidInput, match=r'Agent "release" has no option "prioritty". Did you mean "priority"'):
         agent.options(**wrong)
 
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
 
 
 async def test_an_unknown_option_of_a_schedule_is_refused(plane: TestPlane) -> None:
@@ -115,7 +115,7 @@ async def test_a_misspelled_argument_is_refused_with_what_the_handler_takes(plan
     assert str(caught.value) == (
         'There is no argument "versoin". Did you mean "version"? Agent "release" takes (version: str, dry_run: bool = False).'
     )
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
 
 
 async def test_an_option_among_the_arguments_says_where_it_belongs(plane: TestPlane) -> None:
@@ -125,7 +125,7 @@ async def test_an_option_among_the_arguments_says_where_it_belongs(plane: TestPl
         await agent.submit("1.4.0", priority=5)
 
     await agent.options(priority=5, retry=RetryPolicy(max_retries=1)).submit("1.4.0")
-    assert [job.priority for job in await plane.list()] == [5]
+    assert [job.priority for job in await plane.jobs.list()] == [5]
 
 
 async def test_a_missing_argument_is_named(plane: TestPlane) -> None:

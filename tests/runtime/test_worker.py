@@ -99,7 +99,7 @@ async def test_a_worker_runs_no_more_at_a_time_than_it_was_told(plane: TestPlane
     await plane.work(concurrency=3)
 
     assert most == 3
-    assert len(await plane.list(status="COMPLETED")) == 20
+    assert len(await plane.jobs.list(status="COMPLETED")) == 20
 
 
 async def test_a_worker_takes_only_jobs_whose_agent_it_has(plane: TestPlane, database_url: str) -> None:
@@ -118,7 +118,7 @@ async def test_a_worker_takes_only_jobs_whose_agent_it_has(plane: TestPlane, dat
 
     assert await job.result() == "done"
     assert await plane.job(foreign.id).status() is JobStatus.PENDING
-    assert await plane.runs(foreign.id) == []
+    assert await plane.jobs.runs(foreign.id) == []
 
 
 async def test_a_worker_takes_only_jobs_of_its_queues(plane: TestPlane) -> None:
@@ -141,7 +141,7 @@ async def test_until_idle_also_runs_what_its_jobs_submit(plane: TestPlane) -> No
     await countdown.submit(5)
     await plane.work()
 
-    assert [job.status for job in await plane.list()] == [JobStatus.COMPLETED] * 6
+    assert [job.status for job in await plane.jobs.list()] == [JobStatus.COMPLETED] * 6
 
 
 async def test_until_idle_ends_at_once_when_there_is_nothing_to_do(plane: TestPlane) -> None:

@@ -59,7 +59,7 @@ async def test_agents_tell_a_tenant_neither_budgets_nor_who_paused_them_and_why(
     async def costly(ctx: Context) -> None: ...
 
     job = await api.submit("costly")
-    await api.plane.pause(agent="costly", reason="acme owes us money", actor="user:eve")
+    await api.plane.queues.pause(agent="costly", reason="acme owes us money", actor="user:eve")
     viewer, of_all = await api.client("viewer"), await api.client("viewer", tenant=None)
 
     for path in ("/agents", "/agents/costly", f"/jobs/{job}/why"):
@@ -71,7 +71,7 @@ async def test_agents_tell_a_tenant_neither_budgets_nor_who_paused_them_and_why(
 
 
 async def test_the_gate_tells_everybody_why_but_not_who(api: Api) -> None:
-    await api.plane.close_gate("we migrate", actor="user:eve")
+    await api.plane.gate.close("we migrate", actor="user:eve")
     viewer, of_all = await api.client("viewer"), await api.client("viewer", tenant=None)
 
     assert (await viewer.get("/gate")).json()["reason"] == "we migrate"

@@ -136,26 +136,26 @@ def echo(plane: TestPlane) -> Any:
 
 @each_way
 async def test_a_commit_makes_the_job_appear(plane: TestPlane, echo: Any, database_url: str, way: Any) -> None:
-    await plane.list()
+    await plane.jobs.list()
     async with way(database_url) as caller:
         job = await plane.submit("echo", {"text": "50% off: now :jobs"}, connection=caller.connection, tags=["%s"])
         if not database_url.startswith("sqlite"):
-            assert await plane.list() == []
+            assert await plane.jobs.list() == []
         await _now(caller.commit)
 
-    assert [one.id for one in await plane.list()] == [job.id]
+    assert [one.id for one in await plane.jobs.list()] == [job.id]
     await plane.work()
     assert await job.result() == "50% off: now :jobs"
 
 
 @each_way
 async def test_after_a_rollback_the_job_never_was(plane: TestPlane, echo: Any, database_url: str, way: Any) -> None:
-    await plane.list()
+    await plane.jobs.list()
     async with way(database_url) as caller:
         await plane.submit_many([Submission("echo", serial_key="k") for _ in range(3)], connection=caller.connection)
         await _now(caller.rollback)
 
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
     assert await plane.store.queue.depths() == {}
     after = await plane.submit("echo", {"text": "after"})
     await plane.work()
@@ -164,12 +164,12 @@ async def test_after_a_rollback_the_job_never_was(plane: TestPlane, echo: Any, d
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 async def test_the_agents_handle_takes_a_connection_too(plane: TestPlane, echo: Any, database_url: str) -> None:
-    await plane.list()
+    await plane.jobs.list()
     async with with_asyncpg(database_url) as caller:
         await plane.submit("echo", connection=caller.connection)
         await caller.rollback()
 
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ async def test_what_is_no_connection_is_refused_by_name(plane: TestPlane, echo: 
         await plane.submit("echo", connection=connection)
 
     assert refused.value.field == "connection"
-    assert await plane.list() == []
+    assert await plane.jobs.list() == []
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -195,10 +195,10 @@ async def test_a_connection_of_sqlalchemy_to_sqlite_is_refused(plane: TestPlane,
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 async def test_sql_alone_can_submit(plane: TestPlane, echo: Any, database_url: str) -> None:
-    await plane.list()
+    await plane.jobs.list()
     async with with_asyncpg(database_url) as caller:
         job_id = await caller.connection.fetchval("""select cortex.add_job('echo', '{"text": "from sql"}')""")
         await caller.commit()
 
     await plane.work()
-    assert await plane.result(str(job_id)) == "from sql"
+    assert await plane.jobs.result(str(job_id)) == "from sql"

@@ -55,7 +55,7 @@ async def test_workers_drain_a_queue_with_steps_and_serial_keys(pooled_url: str)
             for number in range(JOBS)
         )
         await asyncio.wait_for(asyncio.gather(*(plane.run_worker(until_idle=True) for plane in (first, second, third))), 60)
-        waiting = [queue.waiting for queue in await first.queues() if queue.waiting]
+        waiting = [queue.waiting for queue in await first.queues.list() if queue.waiting]
 
     assert waiting == []
     assert sum(plane.done for plane in planes) == JOBS

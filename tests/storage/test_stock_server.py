@@ -138,5 +138,5 @@ async def _drain(url: str) -> float:
         begun = time.perf_counter()
         await plane.run_worker(concurrency=100, until_idle=True)
         taken = time.perf_counter() - begun
-        assert [queue.waiting for queue in await plane.queues() if queue.waiting] == []
+        assert [queue.waiting for queue in await plane.queues.list() if queue.waiting] == []
     return taken

@@ -103,7 +103,7 @@ async def test_every_test_has_a_database_of_its_own(cortex_postgres_url: str) ->
         await plane.work()
 
         assert await job.result(timeout=5) == "hello"
-        assert len(await plane.list()) == 1
+        assert len(await plane.jobs.list()) == 1
 
 
 def test_without_binaries_a_test_is_skipped_with_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

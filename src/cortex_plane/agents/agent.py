@@ -39,12 +39,12 @@ class Agent(Generic[Arguments, Result]):
     async def submit(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> JobHandle[Result]:
         """Submits a job with these arguments; the context is left out."""
         connection = self._options.get("connection")
-        job_ids = await self._plane.submit_checked([self.submission(*args, **kwargs)], connection)
-        return JobHandle(self._plane, job_ids[0], self._code.types.returns)
+        job_ids = await self._plane.jobs.submit_checked([self.submission(*args, **kwargs)], connection)
+        return JobHandle(self._plane.jobs, job_ids[0], self._code.types.returns)
 
     def job(self, job_id: str) -> JobHandle[Result]:
         """A handle for a job of this agent that was submitted earlier, or elsewhere. Its result has the agent's type."""
-        return JobHandle(self._plane, JobId(job_id), self._code.types.returns)
+        return JobHandle(self._plane.jobs, JobId(job_id), self._code.types.returns)
 
     def result_from(self, output: Any, name: str) -> Result:
         """What the agent's annotation says, from the JSON of a job's output. `name` says in errors whose output it is."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cortex_plane.approvals.decisions import Answer
     from cortex_plane.approvals.model import ApprovalRequest, Verdict, Vote
     from cortex_plane.approvals.views import ShownNotification
+    from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
 
@@ -236,7 +237,7 @@ async def remind(approval_id: ApprovalIdOrPrefix, /, *, plane_url: PlaneUrl = No
 
 
 # -- who, what, and how it ended -----------------------------------------------------------------
-async def _person(plane: Plane, named: str | None) -> str:
+async def _person(plane: Plane | Client, named: str | None) -> str:
     """The name of the user who is here. Whoever may use the database is believed."""
     from cortex_plane.errors import InvalidInput
     from cortex_plane.people.model import UserNotFound
@@ -258,7 +259,9 @@ async def _person(plane: Plane, named: str | None) -> str:
         ) from None
 
 
-async def _decide(plane: Plane, ids: tuple[str, ...], decision: Verdict, person: str, reason: str | None) -> dict[str, Answer]:
+async def _decide(
+    plane: Plane | Client, ids: tuple[str, ...], decision: Verdict, person: str, reason: str | None
+) -> dict[str, Answer]:
     from cortex_plane.errors import InvalidInput
 
     if not ids:
@@ -267,7 +270,7 @@ async def _decide(plane: Plane, ids: tuple[str, ...], decision: Verdict, person:
     return {str(approval_id): answer for approval_id, answer in decided.items()}
 
 
-async def _approve(plane: Plane, approval_id: str, person: str, reason: str | None, edits: Any) -> Answer:
+async def _approve(plane: Plane | Client, approval_id: str, person: str, reason: str | None, edits: Any) -> Answer:
     return await plane.approvals.approve(approval_id, by=person, reason=reason, details=edits, door=DOOR)
 
 

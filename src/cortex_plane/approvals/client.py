@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cortex_plane.approvals.decisions import AlreadyDecided, Answer, Decided, Expired, NotAllowed, Recorded, Unknown, Withdrawn
 from cortex_plane.approvals.model import (
@@ -23,9 +23,10 @@ from cortex_plane.approvals.views import ShownApproval, ShownNotification
 from cortex_plane.cursors import cursor_for
 from cortex_plane.errors import InvalidInput
 from cortex_plane.jobs.model import AgentId, JobId
-from cortex_plane.remote import DecisionRefused, Server, given, read_pages, whole_id
+from cortex_plane.remote import DecisionRefused, given, read_pages, whole_id
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
 
@@ -48,10 +49,10 @@ class Taken:
         return Decided(self.id, self.job_id, self.decision, self.outcome, self.by, self.at)
 
 
-class RemoteApprovals(ApprovalService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class ApprovalClient(ApprovalService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def get(self, id_or_prefix: str) -> ApprovalRequest:
         return _request(await self._server.get(ShownApproval, "approvals", await self._id(id_or_prefix)))
@@ -100,7 +101,7 @@ class RemoteApprovals(ApprovalService):
                 raise InvalidInput("Through a server, what waits for you is listed whole: without --job and --all.", field="mine")
             found = await read_pages(self._server, ShownApproval, "inbox", limit=limit, cursor=cursor, tenant=tenant)
         else:
-            job_id = None if job is None else await self._plane.find(job)
+            job_id = None if job is None else await self._client.jobs.find(job)
             found = await read_pages(
                 self._server,
                 ShownApproval,

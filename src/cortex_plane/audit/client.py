@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cortex_plane.audit.model import AuditRecord
 from cortex_plane.audit.service import AuditLog, AuditReport
 from cortex_plane.cursors import cursor_for
 from cortex_plane.people.roles import RoleMissing
-from cortex_plane.remote import Server, given, read_pages
+from cortex_plane.remote import given, read_pages
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
 
 MOST_SEALS = 1_000
 
 
-class RemoteAuditing(AuditLog):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class AuditClient(AuditLog):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def verify(self, *, known: str | Sequence[str] | None = None) -> AuditReport:
         """Of many seals the last ones: what was cut off is missing there."""

@@ -24,6 +24,7 @@ from cortex_plane.settings import Settings, load_settings
 if TYPE_CHECKING:
     from cyclopts import Token
 
+    from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
 
@@ -82,22 +83,22 @@ SQLITE = "sqlite:///"
 
 
 @asynccontextmanager
-async def existing_plane(url: str | None) -> AsyncIterator[Plane]:
+async def existing_plane(url: str | None) -> AsyncIterator[Plane | Client]:
     """For commands that have no agents: the plane in a database, or the one behind a server."""
     settings = _settings(url)
     if not settings.server or (url is not None and not is_server(url)):
         async with database_plane(url) as plane:
             yield plane
         return
-    from cortex_plane.client import RemotePlane
+    from cortex_plane.client import Client
 
     configure_logs(settings, quiet=True)
-    async with RemotePlane(settings) as plane:
+    async with Client(settings.server, settings.api_key, settings.server_tenant) as plane:
         yield plane
 
 
 @asynccontextmanager
-async def plane_for(app: str | None, url: str | None) -> AsyncIterator[Plane]:
+async def plane_for(app: str | None, url: str | None) -> AsyncIterator[Plane | Client]:
     """With an app, its agents and channels are known and its database is used; without one, what the database knows.
     Through a server no app is used: its own database is not the one that is meant."""
 

@@ -24,6 +24,7 @@ from cortex_plane.cli.planes import (
 from cortex_plane.errors import CheckpointCorrupted, InvalidInput
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.durable.service import Finding
     from cortex_plane.jobs.model import JobId
     from cortex_plane.plane import Plane
@@ -55,7 +56,7 @@ async def fork(
     from cortex_plane.durable.fork import steps_of
 
     async with _plane_for(app, plane_url) as plane:
-        origin = await plane.find(job_id)
+        origin = await plane.jobs.find(job_id)
         made = await plane.checkpoints.fork(origin, from_step, created_by=me())
         taken_over = steps_of(await plane.checkpoints.get(made.id))
     if as_json:
@@ -93,7 +94,7 @@ async def replay(
     from cortex_plane.cli.output import console, print_json, words
 
     async with app_plane(app, database_url) as plane:
-        found = await plane.find(job_id)
+        found = await plane.jobs.find(job_id)
         result = await plane.checkpoints.replay(found)
     if as_json:
         print_json({"id": found, "verdict": result.verdict, "answered": result.answered, "message": result.message})
@@ -109,7 +110,7 @@ async def replay(
 
 
 @asynccontextmanager
-async def _plane_for(app: str | None, database_url: str | None) -> AsyncIterator[Plane]:
+async def _plane_for(app: str | None, database_url: str | None) -> AsyncIterator[Plane | Client]:
     from cortex_plane.settings import load_settings
 
     named = not goes_to_a_server(database_url, app) and (app or load_settings().app)
@@ -118,7 +119,7 @@ async def _plane_for(app: str | None, database_url: str | None) -> AsyncIterator
 
 
 @asynccontextmanager
-async def app_plane(app: str | None, database_url: str | None) -> AsyncIterator[Plane]:
+async def app_plane(app: str | None, database_url: str | None) -> AsyncIterator[Plane | Client]:
     """The plane of an app, with its code, on the database that was asked for."""
     from cortex_plane.cli.logs import configure_logs
     from cortex_plane.cli.planes import load_app
@@ -193,7 +194,7 @@ async def show(job_id: JobIdOrPrefix, /, *, database_url: OnlyDatabaseUrl = None
     from cortex_plane.cli.output import print_json
 
     async with database_plane(database_url) as plane:
-        found = await plane.find(job_id)
+        found = await plane.jobs.find(job_id)
         try:
             print_json(await plane.checkpoints.get(found))
             return 0
@@ -219,7 +220,7 @@ def schema() -> int:
     return 0
 
 
-async def _print_as_stored(plane: Plane, job_id: JobId) -> None:
+async def _print_as_stored(plane: Plane | Client, job_id: JobId) -> None:
     from cortex_plane.cli.output import print_json
 
     stored = await plane.store.checkpoints.load(job_id)

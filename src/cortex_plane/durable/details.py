@@ -34,7 +34,7 @@ class JobDetails:
     tools: list[dict[str, Any]] = field(default_factory=list)
     checkpoint: Mapping[str, Any] | None = None
     uncertain: list[UncertainCall] = field(default_factory=list)
-    """Tool calls of which nobody knows whether they took effect; `plane.settle` settles them."""
+    """Tool calls of which nobody knows whether they took effect; `plane.jobs.settle` settles them."""
 
     @classmethod
     async def of(cls, store: Store, checkpoints: Checkpoints, job: Job) -> JobDetails:

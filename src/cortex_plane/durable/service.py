@@ -105,7 +105,7 @@ class Checkpoints:
         made = await store.jobs.fork(job.id, job_id, BornWith(checkpoint_id, document), created_by)
         if not made and await store.jobs.status(job_id) is None:
             raise JobNotFound(job.id)  # It was deleted meanwhile.
-        return JobHandle(self._plane, job_id)
+        return JobHandle(self._plane.jobs, job_id)
 
     async def check(self, job_id: JobId) -> None:
         """Raises CheckpointCorrupted if no worker could go on from what is recorded of the job; none is fine too."""

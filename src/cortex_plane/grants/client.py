@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cortex_plane.errors import InvalidInput
 from cortex_plane.grants.model import DEFAULT_ACCOUNT, BillingAccount, Grant, Receipt, UsageTotal
 from cortex_plane.grants.service import BillingService, GrantService, Revoked
 from cortex_plane.people.model import OWN_TENANT
-from cortex_plane.remote import Server, given, read_pages, whole_id
+from cortex_plane.remote import given, read_pages, whole_id
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
 
@@ -24,10 +25,10 @@ class RevokedGrant:
     jobs: int
 
 
-class RemoteGrants(GrantService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class GrantClient(GrantService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def add(
         self,
@@ -58,10 +59,10 @@ class RemoteGrants(GrantService):
         return await read_pages(self._server, Grant, "grants", limit=limit, tenant=tenant)
 
 
-class RemoteBilling(BillingService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class BillingClient(BillingService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def add(self, name: str, *, virtual_key: str | None = None, tenant: str = OWN_TENANT) -> BillingAccount:
         body = given(name=name, virtual_key=virtual_key)

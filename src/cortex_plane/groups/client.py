@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cortex_plane.cursors import cursor_for
 from cortex_plane.errors import InvalidInput
@@ -14,9 +14,10 @@ from cortex_plane.jobs.client import one_tenant
 from cortex_plane.jobs.fields import Submission
 from cortex_plane.jobs.model import JobId
 from cortex_plane.people.model import OWN_TENANT
-from cortex_plane.remote import Server, given, read_pages, submission_body, whole_id
+from cortex_plane.remote import given, read_pages, submission_body, whole_id
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
 
@@ -34,10 +35,10 @@ class Cancelled:
     cancelled: int
 
 
-class RemoteGroups(GroupService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class GroupClient(GroupService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def submit(
         self,
@@ -61,7 +62,7 @@ class RemoteGroups(GroupService):
             **({} if callback is None else {"callback": submission_body(callback)}),
         }
         made = await self._server.create(Submitted, "groups", body=body, tenant=tenant)
-        return GroupHandle(self._plane, made.id, made.jobs)
+        return GroupHandle(self._client, made.id, made.jobs)
 
     async def get(self, id_or_prefix: str) -> Group:
         return await self._server.get(Group, "groups", await self._id(id_or_prefix))
@@ -70,7 +71,7 @@ class RemoteGroups(GroupService):
         return await self._server.get(list[Member], "groups", await self._id(id_or_prefix), "members", limit=limit)
 
     async def wait(self, id_or_prefix: str, *, timeout: float | None = None) -> Group:
-        clock = self._plane.clock
+        clock = self._client.clock
         until = None if timeout is None else clock.elapsed() + timeout
         while not (group := await self.get(id_or_prefix)).is_finished:
             if until is not None and clock.elapsed() + LOOK_SECONDS > until:

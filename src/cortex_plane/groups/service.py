@@ -24,7 +24,6 @@ from cortex_plane.groups.model import (
 )
 from cortex_plane.ids import DASHES, ID_LENGTH, PART_OF_AN_ID, NewId
 from cortex_plane.jobs.fields import PAYLOAD_LIMIT_BYTES, Submission
-from cortex_plane.jobs.handle import JobHandle
 from cortex_plane.jobs.lookup import FIRST_PAUSE_SECONDS, GROWTH, LONGEST_PAUSE_SECONDS
 from cortex_plane.jobs.model import DEFAULT_TENANT, Claimed, Job, JobId, NewJob
 from cortex_plane.jobs.submission import checked
@@ -34,6 +33,7 @@ from cortex_plane.people.sessions import check_sessions
 
 if TYPE_CHECKING:
     from cortex_plane.agents.directory import Directory
+    from cortex_plane.client import Client
     from cortex_plane.clock import Clock
     from cortex_plane.plane import Plane
     from cortex_plane.stores import Store
@@ -285,10 +285,10 @@ LONGEST_LIST = 1000
 class GroupHandle:
     """What a submission gives back: the group, and its members in their order."""
 
-    def __init__(self, plane: Plane, group_id: GroupId, job_ids: Sequence[JobId]) -> None:
+    def __init__(self, plane: Plane | Client, group_id: GroupId, job_ids: Sequence[JobId]) -> None:
         self._groups = plane.groups
         self.id = group_id
-        self.jobs: list[JobHandle[Any]] = [JobHandle(plane, job_id) for job_id in job_ids]
+        self.jobs = [plane.job(job_id) for job_id in job_ids]
 
     def __repr__(self) -> str:
         return f"GroupHandle({self.id!r})"

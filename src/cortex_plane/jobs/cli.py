@@ -15,6 +15,7 @@ from cortex_plane.jobs.states import JobStatus
 from cortex_plane.people.model import OWN_TENANT
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.jobs.model import Job
     from cortex_plane.plane import Plane
 
@@ -65,8 +66,8 @@ async def list_jobs(
         until=None if until is None else moment(until, "until"),
     )
     async with existing_plane(plane_url) as plane:
-        last = None if before is None else await plane.find(before)
-        page = await plane.search(wish, tenant=tenant, before=last, limit=min(limit + 1, LONGEST_LIST))
+        last = None if before is None else await plane.jobs.find(before)
+        page = await plane.jobs.search(wish, tenant=tenant, before=last, limit=min(limit + 1, LONGEST_LIST))
     jobs = [one.summary for one in page.jobs[:limit]]
     following = jobs[-1].id if len(page.jobs) > limit else page.next_before
     if as_json:
@@ -100,10 +101,10 @@ async def show(job_id: JobIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json:
     from cortex_plane.jobs.cli_views import print_job
 
     async with existing_plane(plane_url) as plane:
-        job = await plane.get(job_id)
-        story = await plane.story(job.id, with_names=True)
-        chain = await plane.chain(job.id)
-        inside = await plane.inside(job)
+        job = await plane.jobs.get(job_id)
+        story = await plane.jobs.timeline(job.id, with_names=True)
+        chain = await plane.jobs.chain(job.id)
+        inside = await plane.jobs.details(job)
     if as_json:
         print_json({"job": job, **inside.document(), "runs": story.runs, "history": story.entries, "chain": chain})
     else:
@@ -131,7 +132,7 @@ async def watch(
     from cortex_plane.jobs.cli_watch import print_events, watch_to_the_end
 
     async with existing_plane(plane_url) as plane:
-        found = await plane.find(job_id)
+        found = await plane.jobs.find(job_id)
         if as_json:
             return await print_events(plane, found)
         return await watch_to_the_end(plane, found, plane_url, as_json=False)
@@ -158,8 +159,8 @@ async def cancel(
     from cortex_plane.cli.output import print_json
 
     async with existing_plane(plane_url) as plane:
-        cancelled = await plane.cancel(job_id, actor=me(), reason=reason, mode="kill" if kill else "cleanup")
-        job = await plane.get(cancelled)
+        cancelled = await plane.jobs.cancel(job_id, actor=me(), reason=reason, mode="kill" if kill else "cleanup")
+        job = await plane.jobs.get(cancelled)
     if as_json:
         print_json({"id": cancelled, "status": job.status, "cancel_requested_at": job.cancel_requested_at})
     elif job.status is JobStatus.CANCELLED:
@@ -183,7 +184,7 @@ async def resume(job_id: JobIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_jso
     from cortex_plane.cli.output import print_json
 
     async with existing_plane(plane_url) as plane:
-        again = await (await plane.resume(job_id, actor=me())).job()
+        again = await (await plane.jobs.resume(job_id, actor=me())).job()
     if as_json:
         print_json({"id": again.id, "retry_of": again.retry_of, "status": again.status})
     else:
@@ -223,7 +224,7 @@ async def settle(
     except ValueError as error:
         raise InvalidInput(f"--applied takes JSON, such as '{{\"receipt\": 7}}' or null: {error}", field="applied") from None
     async with existing_plane(plane_url) as plane:
-        again = await (await plane.settle(job_id, call, applied=not not_applied, result=result, actor=me())).job()
+        again = await (await plane.jobs.settle(job_id, call, applied=not not_applied, result=result, actor=me())).job()
     if as_json:
         print_json({"id": again.id, "retry_of": again.retry_of, "status": again.status})
     else:
@@ -244,7 +245,7 @@ async def retry(job_id: JobIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json
     from cortex_plane.cli.output import print_json
 
     async with existing_plane(plane_url) as plane:
-        again = await (await plane.retry(job_id, actor=me())).job()
+        again = await (await plane.jobs.retry(job_id, actor=me())).job()
     if as_json:
         print_json({"id": again.id, "retry_of": again.retry_of, "status": again.status})
     else:
@@ -272,7 +273,7 @@ async def release(
     from cortex_plane.cli.output import print_json
 
     async with existing_plane(plane_url) as plane:
-        released = await plane.release_job(job_id, actor=me(), reason=reason)
+        released = await plane.jobs.release(job_id, actor=me(), reason=reason)
     if as_json:
         print_json({"id": released, "released": True})
     else:
@@ -362,7 +363,7 @@ async def submit(
         return await watch_to_the_end(plane, job.id, plane_url, as_json=as_json) if wait else 0
 
 
-async def _submitted(plane: Plane, agent: str, arguments: dict[str, Any], options: dict[str, Any]) -> Job:
+async def _submitted(plane: Plane | Client, agent: str, arguments: dict[str, Any], options: dict[str, Any]) -> Job:
     try:
         return await (await plane.submit(agent, arguments, **options)).job()
     except UnknownAgent as unknown:
@@ -371,7 +372,7 @@ async def _submitted(plane: Plane, agent: str, arguments: dict[str, Any], option
         raise NotFound(f"{unknown}\nIf its app has never run, name it: --app file.py") from unknown
 
 
-async def _tell(plane: Plane, job: Job, app: str | None, database_url: str | None, *, wait: bool, as_json: bool) -> None:
+async def _tell(plane: Plane | Client, job: Job, app: str | None, database_url: str | None, *, wait: bool, as_json: bool) -> None:
     from cortex_plane.cli.output import console, print_json, words
 
     if as_json and not wait:
@@ -380,6 +381,6 @@ async def _tell(plane: Plane, job: Job, app: str | None, database_url: str | Non
         console().print(words(f"Submitted {job.job_type} as "), words(job.id, "bold"), sep="", soft_wrap=True)
     if not as_json and not wait:
         next_step("To follow it", f"cortex jobs watch {job.id}", database_url)
-    if not await plane.somebody_works_on(job):
+    if not await plane.jobs.has_worker(job):
         lead, command = "No worker is running that could take it. To start one", f"cortex worker {app or 'APP'}"
         next_step(lead, command, database_url, style="yellow", stderr=True)

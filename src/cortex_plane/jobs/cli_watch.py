@@ -35,6 +35,7 @@ from cortex_plane.server_urls import ServerAway
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from cortex_plane.client import Client
     from cortex_plane.jobs.model import HistoryEntry, Job, JobId
     from cortex_plane.jobs.timeline import Story
     from cortex_plane.plane import Plane
@@ -47,7 +48,7 @@ PATIENCE_SECONDS = 300.0
 LEVELS = {"info": "green", "warning": "yellow", "error": "red"}
 
 
-async def watch_to_the_end(plane: Plane, job_id: JobId, plane_url: str | None, *, as_json: bool) -> int:
+async def watch_to_the_end(plane: Plane | Client, job_id: JobId, plane_url: str | None, *, as_json: bool) -> int:
     """The exit code of `watch` and of `submit --wait`. As JSON it prints the job as it ended."""
     from cortex_plane.cli.output import console, document, print_json
 
@@ -68,7 +69,7 @@ async def watch_to_the_end(plane: Plane, job_id: JobId, plane_url: str | None, *
     return exit_code(job)
 
 
-async def print_events(plane: Plane, job_id: JobId) -> int:
+async def print_events(plane: Plane | Client, job_id: JobId) -> int:
     """One JSON object on each line, as it happens; the last has the type `ended`."""
     import orjson
 
@@ -85,19 +86,19 @@ def exit_code(job: Job) -> int:
     return 0 if job.status is JobStatus.COMPLETED else EXIT_JOB_FAILED
 
 
-async def _ended(plane: Plane, job_id: JobId) -> Job:
+async def _ended(plane: Plane | Client, job_id: JobId) -> Job:
     async for told in persistently(plane, job_id):
         if isinstance(told.news, JobEnded):
             return told.news.job
     raise AssertionError("a stream ends with the end of the job")
 
 
-async def persistently(plane: Plane, job_id: JobId) -> AsyncIterator[Told]:
+async def persistently(plane: Plane | Client, job_id: JobId) -> AsyncIterator[Told]:
     """The stream, taken up again where it broke when the database, or the server, was away for a while."""
     position, lost_at = START, None
     while True:
         try:
-            async with aclosing(plane.follow(job_id, position)) as stream:  # type: ignore[type-var]
+            async with aclosing(plane.jobs.follow(job_id, position)) as stream:  # type: ignore[type-var]
                 async for told in stream:
                     position, lost_at = told.position, None
                     yield told
@@ -107,7 +108,7 @@ async def persistently(plane: Plane, job_id: JobId) -> AsyncIterator[Told]:
         await plane.clock.sleep(AGAIN_SECONDS)
 
 
-async def _patiently(plane: Plane, ask: Callable[[], Awaitable[Value]]) -> Value:
+async def _patiently(plane: Plane | Client, ask: Callable[[], Awaitable[Value]]) -> Value:
     """The answer, asked for again while the database, or the server, is away."""
     lost_at = None
     while True:
@@ -130,14 +131,14 @@ def _still_patient(error: Unavailable, lost_at: float | None, now: float) -> flo
     return lost_at
 
 
-async def _tell(plane: Plane, job_id: JobId, lines: Lines) -> Job:
+async def _tell(plane: Plane | Client, job_id: JobId, lines: Lines) -> Job:
     """Tells the watcher everything, in order, and returns the job when it has ended."""
     story: Story | None = None
     async for told in persistently(plane, job_id):
         match told.news:
             case StateChanged(entry):
                 if story is None or entry.revision > story.entries[-1].revision:
-                    story = await _patiently(plane, partial(plane.story, job_id))
+                    story = await _patiently(plane, partial(plane.jobs.timeline, job_id))
                 lines.changed(story, entry)
             case StepRecorded():
                 lines.step(told.news)

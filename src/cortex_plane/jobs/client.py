@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from cortex_plane.cursors import cursor_for, place_in
 from cortex_plane.durable.details import JobDetails
-from cortex_plane.errors import AmbiguousRun, InvalidInput, RunNotFound
+from cortex_plane.errors import AmbiguousRun, InvalidInput, JobCancelled, JobFailed, ResultNotReady, RunNotFound
 from cortex_plane.jobs.changes import CancelMode
 from cortex_plane.jobs.events import (
     JobEnded,
@@ -31,27 +31,26 @@ from cortex_plane.jobs.handle import JobHandle
 from cortex_plane.jobs.model import HistoryEntry, Job, JobId, JobSummary, Run
 from cortex_plane.jobs.runs import RunService, run_status_named
 from cortex_plane.jobs.search import FoundJob, JobPage, JobWish
+from cortex_plane.jobs.service import JobService
 from cortex_plane.jobs.states import JobStatus, RunStatus
 from cortex_plane.jobs.timeline import Story
 from cortex_plane.json import loads
-from cortex_plane.queues.model import QueueState
+from cortex_plane.queues.service import place_of
+from cortex_plane.queues.why import Reason
 from cortex_plane.remote import Page, Server, given, job_body, read_pages, submission_body, whole_id
 from cortex_plane.server_urls import ServerAway
 from cortex_plane.worker.model import actor_of
-from cortex_plane.worker.service import WorkerService
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.ids import NewId
     from cortex_plane.plane import Plane
 
 
-class RemoteRuns(RunService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
-
-    async def __call__(self, job_id: str) -> list[Run]:
-        return await self._server.get(list[Run], "jobs", job_id, "runs")
+class RunClient(RunService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def list(
         self,
@@ -62,7 +61,7 @@ class RemoteRuns(RunService):
         limit: int = 50,
     ) -> list[Run]:
         wanted = None if status is None else run_status_named(status)
-        worker_id = None if worker is None else (await self._plane.workers.get(worker)).id
+        worker_id = None if worker is None else (await self._client.workers.get(worker)).id
         if job is None:
             return await read_pages(self._server, Run, "runs", limit=limit, status=wanted, worker=worker_id)
         runs = await self._of_job(job)
@@ -81,7 +80,7 @@ class RemoteRuns(RunService):
         return found[0]
 
     async def _of_job(self, job: str) -> Sequence[Run]:
-        return (await self(await whole_id(self._server, "job", job)))[::-1]
+        return (await self._client.jobs.runs(await whole_id(self._server, "job", job)))[::-1]
 
 
 # -- following ---------------------------------------------------------------------------------
@@ -156,6 +155,8 @@ def _entry(document: dict[str, Any], job_id: JobId, position: Position) -> Histo
 
 
 NO_WORKER = "no_worker"
+LONGEST_WAIT_SECONDS = 30.0
+"""For one answer of the server. A proxy in between may give up on a longer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +164,18 @@ class JobIds:
     ids: list[JobId]
 
 
-class RemoteJobs:
-    """Part of RemotePlane. Who asks is whom the key belongs to, whatever `actor` says."""
+class JobClient(JobService):
+    """Who asks is whom the key belongs to, whatever `actor` says."""
 
-    server: Server
-    runs: RunService
-    workers: WorkerService
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def submit(self, agent: str, payload: dict[str, Any] | None = None, **options: Unpack[SubmitOptions]) -> JobHandle[Any]:
         check_submit_options("plane.submit", options)
         body = {"agent": agent, "payload": payload or {}, **job_body(options)}
-        job = await self.server.create(Job, "jobs", body=body, tenant=options.get("tenant"))
-        return self._handle(job.id)
+        job = await self._server.create(Job, "jobs", body=body, tenant=options.get("tenant"))
+        return self.handle(job.id)
 
     async def submit_many(self, submissions: Iterable[Submission], *, connection: Any = None) -> list[JobHandle[Any]]:
         asked = list(submissions)
@@ -182,79 +183,75 @@ class RemoteJobs:
         if connection is not None:
             raise InvalidInput("A server cannot take part in a transaction of yours.", field="connection")
         body = {"jobs": [submission_body(one) for one in asked]}
-        made = await self.server.create(JobIds, "bulk", "jobs", body=body, tenant=tenant)
-        return [self._handle(job_id) for job_id in made.ids]
-
-    def _handle(self, job_id: JobId) -> JobHandle[Any]:
-        return JobHandle(cast("Plane", self), job_id)
+        made = await self._server.create(JobIds, "bulk", "jobs", body=body, tenant=tenant)
+        return [self.handle(job_id) for job_id in made.ids]
 
     # -- asking ----------------------------------------------------------------------------------
 
-    async def queues(self) -> list[QueueState]:
-        return await self.server.get(list[QueueState], "queues")
-
     async def get(self, id_or_prefix: str) -> Job:
-        return await self.server.get(Job, "jobs", await self.find(id_or_prefix))
+        return await self._server.get(Job, "jobs", await self.find(id_or_prefix))
 
     async def find(self, id_or_prefix: str) -> JobId:
-        return JobId(await whole_id(self.server, "job", id_or_prefix))
+        return JobId(await whole_id(self._server, "job", id_or_prefix))
 
     async def history(self, job_id: str) -> list[HistoryEntry]:
-        return await self.server.get(list[HistoryEntry], "jobs", job_id, "history")
+        return await self._server.get(list[HistoryEntry], "jobs", job_id, "history")
+
+    async def runs(self, job_id: str) -> list[Run]:
+        return await self._server.get(list[Run], "jobs", job_id, "runs")
 
     async def chain(self, id_or_prefix: str) -> list[JobSummary]:
-        return await self.server.get(list[JobSummary], "jobs", await self.find(id_or_prefix), "chain")
+        return await self._server.get(list[JobSummary], "jobs", await self.find(id_or_prefix), "chain")
 
     async def search(self, wish: JobWish, *, tenant: str | None = None, before: str | None = None, limit: int = 50) -> JobPage:
         cursor = None if before is None else cursor_for("job", before)
         filters = {**asdict(wish), "since": _stamp(wish.since), "until": _stamp(wish.until)}
-        page = await self.server.get(Page[FoundJob], "jobs", limit=limit, cursor=cursor, tenant=tenant, **filters)
+        page = await self._server.get(Page[FoundJob], "jobs", limit=limit, cursor=cursor, tenant=tenant, **filters)
         return JobPage(page.items, None if page.next is None else JobId(place_in("job", page.next)))
 
-    async def list(
-        self,
-        *,
-        status: JobStatus | str | None = None,
-        agent: str | None = None,
-        queue: str | None = None,
-        before: str | None = None,
-        limit: int = 50,
-    ) -> list[JobSummary]:
-        cursor = None if before is None else cursor_for("job", before)
-        filters = {"status": status, "agent": agent, "queue": queue}
-        found = await read_pages(self.server, FoundJob, "jobs", limit=limit, cursor=cursor, **filters)
-        return [one.summary for one in found]
-
-    async def story(self, job_id: JobId, *, with_names: bool = False) -> Story:
+    async def timeline(self, job_id: JobId, *, with_names: bool = False) -> Story:
         entries, runs = await self.history(job_id), await self.runs(job_id)
-        names = await self.workers.names() if with_names and runs else {}
+        names = await self._client.workers.names() if with_names and runs else {}
         return Story(entries, runs, {actor_of(worker_id): name for worker_id, name in names.items()})
 
-    async def inside(self, job: Job) -> JobDetails:
-        return await self.server.get(JobDetails, "jobs", job.id, "inside")
+    async def details(self, job: Job) -> JobDetails:
+        return await self._server.get(JobDetails, "jobs", job.id, "inside")
 
     def follow(self, job_id: JobId, position: Position = START) -> AsyncIterator[Told]:
-        return follow(self.server, lambda: self.get(job_id), job_id, position)
+        return follow(self._server, lambda: self.get(job_id), job_id, position)
 
-    async def somebody_works_on(self, job: Job) -> bool:
+    async def has_worker(self, job: Job) -> bool:
         """As the server sees it."""
-        from cortex_plane.queues.why import Reason
-
-        reasons = await self.server.get(list[Reason], "jobs", job.id, "why")
+        reasons = await self._server.get(list[Reason], "jobs", job.id, "why")
         return all(reason.code != NO_WORKER for reason in reasons)
 
-    # -- steering --------------------------------------------------------------------------------
+    async def result(self, job_id: str, timeout: float | None = None) -> Any:
+        until = None if timeout is None else self._client.clock.elapsed() + timeout
+        while True:
+            left = LONGEST_WAIT_SECONDS if until is None else max(0.0, until - self._client.clock.elapsed())
+            job = await self._server.get(Job, "jobs", job_id, wait=min(left, LONGEST_WAIT_SECONDS))
+            match job.status:
+                case JobStatus.COMPLETED:
+                    return job.output
+                case JobStatus.FAILED:
+                    raise JobFailed(job.id, job.error_message or "failed", job.error)
+                case JobStatus.CANCELLED:
+                    raise JobCancelled(job.id)
+            if until is not None and self._client.clock.elapsed() >= until:
+                raise ResultNotReady(job.id, job.status, timeout or 0.0)
+
+    # -- changes ---------------------------------------------------------------------------------
 
     async def cancel(
         self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None, mode: CancelMode = "cleanup"
     ) -> JobId:
         job_id = await self.find(id_or_prefix)
-        return (await self.server.post(Job, "jobs", job_id, "cancel", body=given(reason=reason, mode=mode))).id
+        return (await self._server.post(Job, "jobs", job_id, "cancel", body=given(reason=reason, mode=mode))).id
 
     async def resume(
         self, id_or_prefix: str, *, actor: str | None = None, ids: NewId | None = None, revision: int | None = None
     ) -> JobHandle[Any]:
-        return self._handle((await self.server.create(Job, "jobs", await self.find(id_or_prefix), "resume")).id)
+        return self.handle((await self._server.create(Job, "jobs", await self.find(id_or_prefix), "resume")).id)
 
     async def settle(
         self,
@@ -268,14 +265,55 @@ class RemoteJobs:
         revision: int | None = None,
     ) -> JobHandle[Any]:
         body = {"call": call, "applied": applied, "result": result}
-        return self._handle((await self.server.create(Job, "jobs", await self.find(id_or_prefix), "settle", body=body)).id)
+        return self.handle((await self._server.create(Job, "jobs", await self.find(id_or_prefix), "settle", body=body)).id)
 
     async def retry(self, id_or_prefix: str, *, actor: str | None = None) -> JobHandle[Any]:
-        return self._handle((await self.server.create(Job, "jobs", await self.find(id_or_prefix), "retry")).id)
+        return self.handle((await self._server.create(Job, "jobs", await self.find(id_or_prefix), "retry")).id)
 
-    async def release_job(self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> JobId:
+    async def release(self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> JobId:
         job_id = await self.find(id_or_prefix)
-        return (await self.server.post(Job, "jobs", job_id, "release", body=given(reason=reason))).id
+        return (await self._server.post(Job, "jobs", job_id, "release", body=given(reason=reason))).id
+
+    async def move(
+        self,
+        id_or_prefix: str,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        front: bool = False,
+        back: bool = False,
+        reason: str | None = None,
+        actor: str | None = None,
+    ) -> JobId:
+        place, anchor = place_of(before, after, front, back)
+        job_id = await self.find(id_or_prefix)
+        anchor_id = None if anchor is None else await self.find(anchor)
+        body = {"place": place.value, **given(anchor=anchor_id, reason=reason)}
+        return (await self._server.post(Job, "jobs", job_id, "move", body=body)).id
+
+    async def set_priority(
+        self, id_or_prefix: str, priority: int, *, reason: str | None = None, actor: str | None = None
+    ) -> JobId:
+        job_id = await self.find(id_or_prefix)
+        body = {"priority": priority, **given(reason=reason)}
+        return (await self._server.put(Job, "jobs", job_id, "priority", body=body)).id
+
+    async def why(self, id_or_prefix: str) -> list[Reason]:
+        return await self._server.get(list[Reason], "jobs", await self.find(id_or_prefix), "why")
+
+    async def list(
+        self,
+        *,
+        status: JobStatus | str | None = None,
+        agent: str | None = None,
+        queue: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[JobSummary]:
+        cursor = None if before is None else cursor_for("job", before)
+        filters = {"status": status, "agent": agent, "queue": queue}
+        found = await read_pages(self._server, FoundJob, "jobs", limit=limit, cursor=cursor, **filters)
+        return [one.summary for one in found]
 
 
 def _stamp(moment: datetime | None) -> str | None:

@@ -54,7 +54,9 @@ async def submit_job(
     await check_sessions_of(plane, caller, [body])
 
     async def work(ids: NewId) -> Job:
-        [job_id] = await plane.submit_checked([body.submission(caller)], ids=ids, traceparent=request.headers.get("traceparent"))
+        [job_id] = await plane.jobs.submit_checked(
+            [body.submission(caller)], ids=ids, traceparent=request.headers.get("traceparent")
+        )
         await _wait(plane, job_id, wait)
         return await job_in(plane, caller, job_id)
 
@@ -71,7 +73,7 @@ async def submit_jobs(
 
     async def work(ids: NewId) -> JobIds:
         submissions = [job.submission(caller) for job in body.jobs]
-        return JobIds(ids=await plane.submit_checked(submissions, ids=ids, traceparent=request.headers.get("traceparent")))
+        return JobIds(ids=await plane.jobs.submit_checked(submissions, ids=ids, traceparent=request.headers.get("traceparent")))
 
     return await created(request, caller, idempotency_key, JobIds, work)
 
@@ -118,19 +120,19 @@ async def get_job(caller: Viewer, plane: ThePlane, response: Response, job_id: I
 @router.get("/{job_id}/history")
 async def job_history(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[HistoryEntry]:
     """Every transition, oldest first: what it was, what it became, who or what caused it."""
-    return await plane.history((await job_in(plane, caller, job_id)).id)
+    return await plane.jobs.history((await job_in(plane, caller, job_id)).id)
 
 
 @router.get("/{job_id}/runs")
 async def job_runs(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[Run]:
     """Its executions, oldest first."""
-    return await plane.runs((await job_in(plane, caller, job_id)).id)
+    return await plane.jobs.runs((await job_in(plane, caller, job_id)).id)
 
 
 @router.get("/{job_id}/chain")
 async def job_chain(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[JobSummary]:
     """The retry chain that it belongs to, from the first job to the last."""
-    return await plane.chain((await job_in(plane, caller, job_id)).id)
+    return await plane.jobs.chain((await job_in(plane, caller, job_id)).id)
 
 
 @router.get("/{job_id}/why")
@@ -144,7 +146,7 @@ async def why_job_waits(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list
 async def job_inside(caller: Viewer, plane: ThePlane, job_id: IdPath) -> JobDetails:
     """What is recorded of it besides its states: steps, tool calls, tokens, how far it is, its children. The checkpoint itself
     has an address of its own."""
-    return replace(await plane.inside(await job_in(plane, caller, job_id)), checkpoint=None)
+    return replace(await plane.jobs.details(await job_in(plane, caller, job_id)), checkpoint=None)
 
 
 @router.get("/{job_id}/checkpoint")
@@ -159,7 +161,7 @@ async def job_checkpoint(caller: Viewer, plane: ThePlane, job_id: IdPath) -> dic
 async def _wait(plane: Plane, job_id: JobId, seconds: float) -> None:
     if seconds:
         try:
-            await plane.result(job_id, seconds)
+            await plane.jobs.result(job_id, seconds)
         except (JobFailed, JobCancelled, ResultNotReady):
             pass  # The job itself tells.
 

@@ -49,7 +49,7 @@ async def cancel_jobs(caller: Operator, plane: ThePlane, body: CancelMany) -> Ou
 
     async def cancel(job_id: str) -> str:
         job = await job_in(plane, caller, job_id)
-        return await plane.cancel(job.id, actor=caller.name, reason=body.reason, mode=body.mode)
+        return await plane.jobs.cancel(job.id, actor=caller.name, reason=body.reason, mode=body.mode)
 
     return await _each(body.ids, cancel)
 
@@ -60,7 +60,7 @@ async def resume_jobs(caller: Operator, plane: ThePlane, body: Ids) -> Outcome:
 
     async def resume(job_id: str) -> str:
         job = await job_in(plane, caller, job_id)
-        return (await plane.resume(job.id, actor=caller.name)).id
+        return (await plane.jobs.resume(job.id, actor=caller.name)).id
 
     return await _each(body.ids, resume)
 
@@ -71,7 +71,7 @@ async def retry_jobs(caller: Operator, plane: ThePlane, body: Ids) -> Outcome:
 
     async def retry(job_id: str) -> str:
         job = await job_in(plane, caller, job_id)
-        return (await plane.retry(job.id, actor=caller.name)).id
+        return (await plane.jobs.retry(job.id, actor=caller.name)).id
 
     return await _each(body.ids, retry)
 
@@ -126,7 +126,7 @@ async def resume_ended_job(
         seen = revision_in(if_match)
         if seen is None:
             await job_in(plane, caller, job_id, if_match)
-        return await job_in(plane, caller, (await plane.resume(job.id, actor=caller.name, ids=ids, revision=seen)).id)
+        return await job_in(plane, caller, (await plane.jobs.resume(job.id, actor=caller.name, ids=ids, revision=seen)).id)
 
     return await created(request, caller, idempotency_key, Job, work, location="/api/v1/jobs/{id}")
 
@@ -148,7 +148,7 @@ async def settle_uncertain_call(
         seen = revision_in(if_match)
         if seen is None:
             await job_in(plane, caller, job_id, if_match)
-        settled = await plane.settle(
+        settled = await plane.jobs.settle(
             job.id, body.call, applied=body.applied, result=body.result, actor=caller.name, ids=ids, revision=seen
         )
         return await job_in(plane, caller, settled.id)

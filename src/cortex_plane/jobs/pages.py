@@ -147,11 +147,11 @@ class Line:
 async def job_page(request: Request, caller: Viewer, plane: ThePlane, job_id: IdPath) -> Response:
     job = await job_in(plane, caller, job_id)
     store = plane.store
-    story = await plane.story(job.id, with_names=True)
-    inside = await plane.inside(job)
+    story = await plane.jobs.timeline(job.id, with_names=True)
+    inside = await plane.jobs.details(job)
     events = await store.stats.last_events(job.id, LINES)
     now = as_datetime(plane.clock.now())
-    chain = await plane.chain(job.id)
+    chain = await plane.jobs.chain(job.id)
     lines = [_line(event) for event in reversed(events) if event.kind == "log"]
     only_here = not caller.may(Role.VIEWER, everywhere=True)
     return await page(

@@ -46,7 +46,7 @@ async def submit(
 ) -> Response:
     """Shows the new job."""
     try:
-        [job_id] = await plane.submit_checked(
+        [job_id] = await plane.jobs.submit_checked(
             [Submission(agent, _payload(payload), queue=queue or None, tenant=caller.tenant, created_by=caller.name)]
         )
     except Unavailable:
@@ -100,11 +100,11 @@ async def _change(plane: Plane, caller: Caller, action: str, job_id: str, reason
     job = await job_in(plane, caller, job_id)
     match action:
         case "cancel":
-            await plane.cancel(job.id, actor=caller.name, reason=reason or None)
+            await plane.jobs.cancel(job.id, actor=caller.name, reason=reason or None)
         case "resume":
-            await plane.resume(job.id, actor=caller.name)
+            await plane.jobs.resume(job.id, actor=caller.name)
         case _:
-            await plane.retry(job.id, actor=caller.name)
+            await plane.jobs.retry(job.id, actor=caller.name)
 
 
 @router.post("/jobs/{job_id}/cancel")
@@ -118,7 +118,7 @@ async def cancel(
 ) -> Response:
     async def work() -> str:
         job = await job_in(plane, caller, job_id)
-        await plane.cancel(job.id, actor=caller.name, reason=reason or None, mode=mode)
+        await plane.jobs.cancel(job.id, actor=caller.name, reason=reason or None, mode=mode)
         now = await job_in(plane, caller, job_id)
         return "Cancelled." if now.status.is_terminal else "Asked to end. It cleans up first."
 
@@ -130,7 +130,7 @@ async def resume(request: Request, caller: Operator, plane: ThePlane, job_id: Id
     """Shows the new job."""
     job = await job_in(plane, caller, job_id)
     said = "This job goes on where the one before it stopped."
-    return await _new_job(request, job.id, plane.resume(job.id, actor=caller.name), said)
+    return await _new_job(request, job.id, plane.jobs.resume(job.id, actor=caller.name), said)
 
 
 @router.post("/jobs/{job_id}/settle")
@@ -149,7 +149,7 @@ async def settle(
         value = json.loads(result) if result.strip() and became == "applied" else None
     except ValueError:
         return go_to(back_to_job(request, job.id), Note("refused", "The result must be JSON, or empty."))
-    work = plane.settle(job.id, call, applied=became == "applied", result=value, actor=caller.name)
+    work = plane.jobs.settle(job.id, call, applied=became == "applied", result=value, actor=caller.name)
     return await _new_job(request, job.id, work, "This job goes on after the call was settled.")
 
 
@@ -158,7 +158,7 @@ async def retry(request: Request, caller: Operator, plane: ThePlane, job_id: IdP
     """Shows the new job."""
     job = await job_in(plane, caller, job_id)
     said = "This is the new job; it is linked to the one before."
-    return await _new_job(request, job.id, plane.retry(job.id, actor=caller.name), said)
+    return await _new_job(request, job.id, plane.jobs.retry(job.id, actor=caller.name), said)
 
 
 async def _new_job(request: Request, job_id: str, work: Awaitable[JobHandle[Any]], said: str) -> Response:
@@ -175,7 +175,7 @@ async def _new_job(request: Request, job_id: str, work: Awaitable[JobHandle[Any]
 async def release(request: Request, caller: Operator, plane: ThePlane, job_id: IdPath) -> Response:
     async def work() -> str:
         job = await job_in(plane, caller, job_id)
-        await plane.release_job(job.id, actor=caller.name)
+        await plane.jobs.release(job.id, actor=caller.name)
         return "The next worker with its agent tries it."
 
     return await told(back_to_job(request, job_id), work())
@@ -201,7 +201,7 @@ async def priority(
 ) -> Response:
     async def work() -> str:
         job = await job_in(plane, caller, job_id)
-        await plane.set_priority(job.id, priority, actor=caller.name, reason=reason or None)
+        await plane.jobs.set_priority(job.id, priority, actor=caller.name, reason=reason or None)
         return f"Its priority is {priority}."
 
     return await told(back_to_job(request, job_id), work())

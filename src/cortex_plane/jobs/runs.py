@@ -67,15 +67,12 @@ def run_status_named(text: str) -> RunStatus:
 
 
 # -- runs --------------------------------------------------------------------------------------
-# `plane.runs`: the executions of jobs. `await plane.runs(job_id)` lists those of one job, in order.
+# `plane.runs`: list and find runs. Those of one job, in order: `await plane.jobs.runs(job_id)`.
 
 
 class RunService:
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
-
-    async def __call__(self, job_id: str) -> list[Run]:
-        return await self._plane.store.jobs.runs(JobId(job_id))
 
     async def list(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import NoneType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cortex_plane.costs.model import Budget, CostTotal
 from cortex_plane.costs.service import CostService, one_of
@@ -21,11 +21,12 @@ from cortex_plane.people.roles import Account, AddedKey, ApiKey, check_roles
 from cortex_plane.people.service import PeopleService
 from cortex_plane.people.tenants import TenantService
 from cortex_plane.queues.model import OnExhausted
-from cortex_plane.remote import Server, given, read_pages
+from cortex_plane.remote import given, read_pages
 from cortex_plane.retention.model import RecordKind, RetentionRule, check_record
 from cortex_plane.retention.service import RetentionService, rule_named
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
 
@@ -34,10 +35,10 @@ class Me:
     user: str | None = None
 
 
-class RemotePeople(PeopleService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class PeopleClient(PeopleService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def myself(self) -> str:
         name = (await self._server.get(Me, "me")).user
@@ -147,10 +148,10 @@ class ShownKey:
     secret: str | None
 
 
-class RemoteAccess(AccessService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class AccessClient(AccessService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def add_key(
         self,
@@ -225,10 +226,10 @@ class Added:
     name: str
 
 
-class RemoteTenants(TenantService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class TenantClient(TenantService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def add(self, name: str, *, actor: str | None = None, reason: str | None = None) -> TenantId:
         return (await self._server.create(Added, "tenants", body=given(name=name, reason=reason))).id
@@ -243,10 +244,10 @@ class RemoteTenants(TenantService):
         return await self._server.get(list[Tenant], "tenants")
 
 
-class RemoteCosts(CostService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class CostClient(CostService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def totals(self, *, tenant: str | None = None, agent: str | None = None) -> list[CostTotal]:
         return await self._server.get(list[CostTotal], "costs", tenant=tenant, agent=agent)
@@ -275,12 +276,12 @@ class RemoteCosts(CostService):
         await self._server.delete(NoneType, "budgets", scope.value, name, reason=reason)
 
 
-class RemoteRetention(RetentionService):
+class RetentionClient(RetentionService):
     """Deleting at once needs the database; workers do it by themselves."""
 
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def add(
         self,

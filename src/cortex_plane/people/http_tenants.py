@@ -90,21 +90,21 @@ async def get_tenant(_caller: ViewerOfAll, plane: ThePlane, name: NamePath) -> T
 @router.post("/tenants/{name}/pause", tags=["tenants"])
 async def pause_tenant(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> TenantOverview:
     """Nothing more of it is started; what runs goes on."""
-    await plane.pause(tenant=name, reason=body.reason, actor=caller.name)
+    await plane.queues.pause(tenant=name, reason=body.reason, actor=caller.name)
     return await show_tenant(plane.store, name)
 
 
 @router.post("/tenants/{name}/resume", tags=["tenants"])
 async def resume_tenant(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> TenantOverview:
     """Lets a paused tenant go on."""
-    await plane.unpause(tenant=name, reason=body.reason, actor=caller.name)
+    await plane.queues.resume(tenant=name, reason=body.reason, actor=caller.name)
     return await show_tenant(plane.store, name)
 
 
 @router.put("/tenants/{name}/limit", tags=["tenants"])
 async def limit_tenant(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Limit) -> TenantOverview:
     """At most so many of its jobs run at a time, over all workers."""
-    await plane.limit(body.max_running, tenant=name, reason=body.reason, actor=caller.name)
+    await plane.queues.limit(body.max_running, tenant=name, reason=body.reason, actor=caller.name)
     return await show_tenant(plane.store, name)
 
 

@@ -188,7 +188,7 @@ async def add(
 @tenants_router.post("/tenants/{name}/pause")
 async def pause(caller: Operator, plane: ThePlane, name: NamePath, reason: Reason = "") -> Response:
     async def work() -> str:
-        await plane.pause(tenant=name, reason=reason or None, actor=caller.name)
+        await plane.queues.pause(tenant=name, reason=reason or None, actor=caller.name)
         return f'Tenant "{name}" is paused: nothing more of it starts.'
 
     return await told("/tenants", work())
@@ -197,7 +197,7 @@ async def pause(caller: Operator, plane: ThePlane, name: NamePath, reason: Reaso
 @tenants_router.post("/tenants/{name}/resume")
 async def resume(caller: Operator, plane: ThePlane, name: NamePath, reason: Reason = "") -> Response:
     async def work() -> str:
-        await plane.unpause(tenant=name, reason=reason or None, actor=caller.name)
+        await plane.queues.resume(tenant=name, reason=reason or None, actor=caller.name)
         return f'Tenant "{name}" goes on.'
 
     return await told("/tenants", work())

@@ -76,7 +76,7 @@ async def list_queues(*, plane_url: PlaneUrl = None, as_json: AsJson = False) ->
     from cortex_plane.cli.output import console, print_json, table, words
 
     async with existing_plane(plane_url) as plane:
-        queues = await plane.queues()
+        queues = await plane.queues.list()
     set_for = {one.name: what_is_set(one.control) for one in queues}
     if as_json:
         print_json(
@@ -121,7 +121,7 @@ async def pause(
     """
     what = _named(queue, agent, tenant)
     async with existing_plane(plane_url) as plane:
-        changed = await plane.pause(queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
+        changed = await plane.queues.pause(queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
     _say(
         f"Paused {what}." if changed else f"It was paused already: {what}.",
         {"paused": True, "changed": changed},
@@ -147,7 +147,7 @@ async def resume(
     """
     what = _named(queue, agent, tenant)
     async with existing_plane(plane_url) as plane:
-        changed = await plane.unpause(queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
+        changed = await plane.queues.resume(queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
     _say(f"Resumed {what}." if changed else f"It was not paused: {what}.", {"paused": False, "changed": changed}, as_json)
     return 0
 
@@ -174,7 +174,7 @@ async def limit(
     """
     what = _named(queue, agent, tenant)
     async with existing_plane(plane_url) as plane:
-        await plane.limit(running, queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
+        await plane.queues.limit(running, queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
     message = f"At most {running} jobs of {what} run at a time." if running else f"There is no limit for {what}."
     _say(message, {"max_running": running}, as_json)
     return 0
@@ -195,7 +195,7 @@ async def share(
         cortex queues share mail --off
     """
     async with existing_plane(plane_url) as plane:
-        await plane.share_fairly(queue, not off, actor=me())
+        await plane.queues.share_fairly(queue, not off, actor=me())
     _say(
         f'Queue "{queue}" has one order for all tenants.' if off else f'The tenants of queue "{queue}" take turns.',
         {"fair_share": not off},
@@ -213,7 +213,7 @@ async def reservations(*, plane_url: PlaneUrl = None, as_json: AsJson = False) -
     from cortex_plane.cli.output import console, print_json, table, words
 
     async with existing_plane(plane_url) as plane:
-        held = await plane.reservations()
+        held = await plane.queues.reservations()
     if as_json:
         print_json([{"id": r.id, "queue": r.queue, "job_id": r.job_id, "reserved_by": r.reserved_by} for r in held])
     elif held:
@@ -238,7 +238,7 @@ async def release(
         cortex queues release 0199a8c2-7d1e-7c4f-9a43-3f2b1c0d9e8f --reason "its caller hangs"
     """
     async with existing_plane(plane_url) as plane:
-        await plane.release(reservation, by=me(), reason=reason, force=True)
+        await plane.queues.release(reservation, by=me(), reason=reason, force=True)
     _say(f"Released {reservation}.", {"released": reservation}, as_json)
     return 0
 
@@ -272,7 +272,7 @@ async def close(*, reason: Reason = None, plane_url: PlaneUrl = None, as_json: A
         cortex gate close --reason "the warehouse is on fire"
     """
     async with existing_plane(plane_url) as plane:
-        changed = await plane.close_gate(reason, actor=me())
+        changed = await plane.gate.close(reason, actor=me())
     _say_gate("closed", changed, as_json)
     if not as_json:
         next_step("To open it again", "cortex gate open", plane_url)
@@ -286,7 +286,7 @@ async def open_gate(*, reason: Reason = None, plane_url: PlaneUrl = None, as_jso
         cortex gate open
     """
     async with existing_plane(plane_url) as plane:
-        changed = await plane.open_gate(reason, actor=me())
+        changed = await plane.gate.open(reason, actor=me())
     _say_gate("open", changed, as_json)
     return 0
 
@@ -301,7 +301,7 @@ async def status(*, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
     from cortex_plane.queues.controls import is_open
 
     async with existing_plane(plane_url) as plane:
-        controls = await plane.controls()
+        controls = await plane.queues.controls()
     if as_json:
         print_json({"open": is_open(controls), "controls": [as_document(control) for control in controls]})
         return 0
@@ -336,7 +336,7 @@ async def why(job_id: JobIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: 
     from cortex_plane.cli.output import print_json
 
     async with existing_plane(plane_url) as plane:
-        reasons = await plane.why(job_id)
+        reasons = await plane.jobs.why(job_id)
     if as_json:
         print_json([{"code": reason.code, "message": reason.message} for reason in reasons])
     else:
@@ -368,7 +368,7 @@ async def move(
     from cortex_plane.cli.output import print_json
 
     async with existing_plane(plane_url) as plane:
-        moved = await plane.move(job_id, before=before, after=after, front=front, back=back, reason=reason, actor=me())
+        moved = await plane.jobs.move(job_id, before=before, after=after, front=front, back=back, reason=reason, actor=me())
     if as_json:
         print_json({"id": moved})
     else:
@@ -393,7 +393,7 @@ async def priority(
     from cortex_plane.cli.output import print_json
 
     async with existing_plane(plane_url) as plane:
-        changed = await plane.set_priority(job_id, value, reason=reason, actor=me())
+        changed = await plane.jobs.set_priority(job_id, value, reason=reason, actor=me())
     if as_json:
         print_json({"id": changed, "priority": value})
     else:

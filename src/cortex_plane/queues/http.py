@@ -59,14 +59,14 @@ async def get_gate(caller: Viewer, plane: ThePlane) -> Gate:
 @router.post("/gate/close", tags=["gate"])
 async def close_gate(caller: OperatorOfAll, plane: ThePlane, body: WithReason) -> Gate:
     """Nothing more is started, anywhere, until it is opened. Work is still accepted."""
-    await plane.close_gate(body.reason, actor=caller.name)
+    await plane.gate.close(body.reason, actor=caller.name)
     return await _gate(plane)
 
 
 @router.post("/gate/open", tags=["gate"])
 async def open_gate(caller: OperatorOfAll, plane: ThePlane, body: WithReason) -> Gate:
     """Waiting jobs start again, in their order."""
-    await plane.open_gate(body.reason, actor=caller.name)
+    await plane.gate.open(body.reason, actor=caller.name)
     return await _gate(plane)
 
 
@@ -79,54 +79,54 @@ async def _gate(plane: Plane) -> Gate:
 async def list_controls(_caller: ViewerOfAll, plane: ThePlane) -> list[Control]:
     """Everything that is set: what is paused, limited, shared, and what has a budget. The gate's name is empty, a tenant's is
     its id."""
-    return await plane.controls()
+    return await plane.queues.controls()
 
 
 # -- queues --------------------------------------------------------------------------------------
 @router.get("/queues", tags=["queues"])
 async def list_queues(_caller: ViewerOfAll, plane: ThePlane) -> list[QueueState]:
     """Every queue in which something waits or runs, or for which something is set."""
-    return await plane.queues()
+    return await plane.queues.list()
 
 
 @router.post("/queues/{name}/pause", tags=["queues"])
 async def pause_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
     """Nothing more of it is started; what runs goes on."""
-    await plane.pause(queue=name, reason=body.reason, actor=caller.name)
+    await plane.queues.pause(queue=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.post("/queues/{name}/resume", tags=["queues"])
 async def resume_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
     """Lets a paused queue go on."""
-    await plane.unpause(queue=name, reason=body.reason, actor=caller.name)
+    await plane.queues.resume(queue=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.put("/queues/{name}/limit", tags=["queues"])
 async def limit_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Limit) -> Control:
     """At most so many of its jobs run at a time, over all workers."""
-    await plane.limit(body.max_running, queue=name, reason=body.reason, actor=caller.name)
+    await plane.queues.limit(body.max_running, queue=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.put("/queues/{name}/share", tags=["queues"])
 async def share_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Share) -> Control:
     """Lets the tenants of a queue take turns, however many jobs each has waiting."""
-    await plane.share_fairly(name, body.fair_share, actor=caller.name)
+    await plane.queues.share_fairly(name, body.fair_share, actor=caller.name)
     return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.get("/reservations", tags=["queues"])
 async def list_reservations(_caller: ViewerOfAll, plane: ThePlane) -> list[Reservation]:
     """The queues that are held for one job, and by whom."""
-    return await plane.reservations()
+    return await plane.queues.reservations()
 
 
 @router.post("/reservations/{reservation_id}/release", tags=["queues"], status_code=204, response_model=None)
 async def release_reservation(caller: OperatorOfAll, plane: ThePlane, reservation_id: IdPath, body: WithReason) -> None:
     """Ends a reservation by force. Its job stays in the queue."""
-    await plane.release(reservation_id, by=caller.name, reason=body.reason, force=True)
+    await plane.queues.release(reservation_id, by=caller.name, reason=body.reason, force=True)
 
 
 # -- agents and workers --------------------------------------------------------------------------
@@ -161,21 +161,21 @@ async def get_agent(caller: Viewer, plane: ThePlane, name: NamePath) -> Agent:
 @router.post("/agents/{name}/pause", tags=["agents"])
 async def pause_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
     """Nothing more of it is started; what runs goes on."""
-    await plane.pause(agent=name, reason=body.reason, actor=caller.name)
+    await plane.queues.pause(agent=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.AGENT, name)
 
 
 @router.post("/agents/{name}/resume", tags=["agents"])
 async def resume_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
     """Lets a paused agent go on."""
-    await plane.unpause(agent=name, reason=body.reason, actor=caller.name)
+    await plane.queues.resume(agent=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.AGENT, name)
 
 
 @router.put("/agents/{name}/limit", tags=["agents"])
 async def limit_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Limit) -> Control:
     """At most so many of its jobs run at a time, over all workers."""
-    await plane.limit(body.max_running, agent=name, reason=body.reason, actor=caller.name)
+    await plane.queues.limit(body.max_running, agent=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.AGENT, name)
 
 
@@ -193,4 +193,4 @@ async def drain_worker(caller: OperatorOfAll, plane: ThePlane, worker_id: IdPath
 
 
 async def _controls(plane: Plane, scope: Scope) -> dict[str, Control]:
-    return {control.name: control for control in await plane.controls() if control.scope is scope}
+    return {control.name: control for control in await plane.queues.controls() if control.scope is scope}

@@ -27,7 +27,9 @@ SHOWN = 100
 
 @router.get("/queues")
 async def queues(request: Request, caller: Viewer, plane: ThePlane) -> Response:
-    return await page(request, caller, "queues.html", queues=await queue_lines(plane), reservations=await plane.reservations())
+    return await page(
+        request, caller, "queues.html", queues=await queue_lines(plane), reservations=await plane.queues.reservations()
+    )
 
 
 @router.get("/queues/{name}")
@@ -43,7 +45,7 @@ async def one_queue(request: Request, caller: Viewer, plane: ThePlane, name: Nam
 @router.post("/queues/{name}/pause")
 async def pause(caller: Operator, plane: ThePlane, name: NamePath, reason: Reason = "") -> Response:
     async def work() -> str:
-        changed = await plane.pause(queue=name, reason=reason or None, actor=caller.name)
+        changed = await plane.queues.pause(queue=name, reason=reason or None, actor=caller.name)
         return f'Queue "{name}" is paused: nothing more of it starts.' if changed else "It was paused already."
 
     return await told(f"/queues/{name}", work())
@@ -52,7 +54,7 @@ async def pause(caller: Operator, plane: ThePlane, name: NamePath, reason: Reaso
 @router.post("/queues/{name}/resume")
 async def resume(caller: Operator, plane: ThePlane, name: NamePath, reason: Reason = "") -> Response:
     async def work() -> str:
-        await plane.unpause(queue=name, reason=reason or None, actor=caller.name)
+        await plane.queues.resume(queue=name, reason=reason or None, actor=caller.name)
         return f'Queue "{name}" goes on.'
 
     return await told(f"/queues/{name}", work())
@@ -64,7 +66,7 @@ async def limit(
 ) -> Response:
     async def work() -> str:
         wanted = _number(max_running)
-        await plane.limit(wanted, queue=name, reason=reason or None, actor=caller.name)
+        await plane.queues.limit(wanted, queue=name, reason=reason or None, actor=caller.name)
         return "The limit is lifted." if wanted is None else f"At most {wanted} of its jobs run at a time."
 
     return await told(f"/queues/{name}", work())
@@ -73,7 +75,7 @@ async def limit(
 @router.post("/queues/{name}/share")
 async def share(caller: Operator, plane: ThePlane, name: NamePath, fair_share: Annotated[bool, Form()] = False) -> Response:
     async def work() -> str:
-        await plane.share_fairly(name, fair_share, actor=caller.name)
+        await plane.queues.share_fairly(name, fair_share, actor=caller.name)
         return "Its tenants take turns." if fair_share else "Its tenants no longer take turns."
 
     return await told(f"/queues/{name}", work())
@@ -82,7 +84,7 @@ async def share(caller: Operator, plane: ThePlane, name: NamePath, fair_share: A
 @router.post("/reservations/{reservation_id}/release")
 async def release(caller: Operator, plane: ThePlane, reservation_id: IdPath, reason: Reason = "") -> Response:
     async def work() -> str:
-        await plane.release(reservation_id, by=caller.name, reason=reason or None, force=True)
+        await plane.queues.release(reservation_id, by=caller.name, reason=reason or None, force=True)
         return "Released. Its job stays in the queue."
 
     return await told("/queues", work())
@@ -123,7 +125,7 @@ async def gate(request: Request, caller: Annotated[Caller, require(Role.VIEWER)]
 @gate_router.post("/gate/close")
 async def close(caller: Operator, plane: ThePlane, reason: Reason = "", back: Back = "/gate") -> Response:
     async def work() -> str:
-        changed = await plane.close_gate(reason or None, actor=caller.name)
+        changed = await plane.gate.close(reason or None, actor=caller.name)
         return "The gate is closed: nothing more is started, anywhere." if changed else "It was closed already."
 
     return await told(back, work())
@@ -132,7 +134,7 @@ async def close(caller: Operator, plane: ThePlane, reason: Reason = "", back: Ba
 @gate_router.post("/gate/open")
 async def open_gate(caller: Operator, plane: ThePlane, reason: Reason = "", back: Back = "/gate") -> Response:
     async def work() -> str:
-        changed = await plane.open_gate(reason or None, actor=caller.name)
+        changed = await plane.gate.open(reason or None, actor=caller.name)
         return "The gate is open: waiting jobs start again, in their order." if changed else "It was open already."
 
     return await told(back, work())
@@ -141,7 +143,7 @@ async def open_gate(caller: Operator, plane: ThePlane, reason: Reason = "", back
 @gate_router.post("/agents/{name}/pause")
 async def pause_agent(caller: Operator, plane: ThePlane, name: NamePath, reason: Reason = "") -> Response:
     async def work() -> str:
-        await plane.pause(agent=name, reason=reason or None, actor=caller.name)
+        await plane.queues.pause(agent=name, reason=reason or None, actor=caller.name)
         return f'Agent "{name}" is paused: nothing more of it starts.'
 
     return await told("/gate", work())
@@ -150,7 +152,7 @@ async def pause_agent(caller: Operator, plane: ThePlane, name: NamePath, reason:
 @gate_router.post("/agents/{name}/resume")
 async def resume_agent(caller: Operator, plane: ThePlane, name: NamePath, reason: Reason = "") -> Response:
     async def work() -> str:
-        await plane.unpause(agent=name, reason=reason or None, actor=caller.name)
+        await plane.queues.resume(agent=name, reason=reason or None, actor=caller.name)
         return f'Agent "{name}" goes on.'
 
     return await told("/gate", work())

@@ -1,26 +1,19 @@
-"""Part of `Plane`: pause, limit, share, move, run now, why."""
+"""`plane.queues.list` and `plane.gate`; moves within a queue."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING
 
 from cortex_plane.audit.model import AuditEntry
-from cortex_plane.costs.service import check_budgets
 from cortex_plane.errors import InvalidInput
-from cortex_plane.jobs.fields import Submission, SubmitOptions, check_submit_options
-from cortex_plane.jobs.lookup import find_job, find_job_id
-from cortex_plane.jobs.submission import check_priority, checked
+from cortex_plane.jobs.submission import check_priority
 from cortex_plane.queues import controls as steer_work
-from cortex_plane.queues.model import DEFAULT_TTL_SECONDS, Control, Place, QueueState, Reservation, ReservationId, Scope
-from cortex_plane.queues.reservations import release, run_now
-from cortex_plane.queues.why import Reason, explain_job
+from cortex_plane.queues.model import Control, Place, QueueState, Reservation, ReservationId, Scope
+from cortex_plane.queues.reservations import release
 
 if TYPE_CHECKING:
-    from cortex_plane.agents.directory import Directory
-    from cortex_plane.clock import Clock
-    from cortex_plane.ids import NewId
     from cortex_plane.jobs.model import JobId
+    from cortex_plane.plane import Plane
     from cortex_plane.stores import Store
 
 
@@ -77,53 +70,46 @@ async def set_priority(
     await store.order.set_priority(job_id, priority, entry, revision)
 
 
-# -- steering ----------------------------------------------------------------------------------
-# What a plane offers to those who steer it: the gate, pauses, limits, order, direct runs, and why a job waits.
+# -- services ----------------------------------------------------------------------------------
 
 
-class Steering:
-    """Part of Plane."""
+class QueueService:
+    """`plane.queues.list`: list, pause and limit queues, agents and tenants; fair share; reservations."""
 
-    clock: Clock
-    store: cached_property[Store]
-    directory: cached_property[Directory]
-    _ids: NewId
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
 
-    # -- the gate, pauses, limits ----------------------------------------------------------------
-
-    async def close_gate(self, reason: str | None = None, *, actor: str | None = None) -> bool:
-        """Nothing more is claimed, anywhere, until it is opened. Work is still accepted, and lost work still rescued."""
-        store = self.store
-        return await steer_work.pause(store, Scope.GATE, steer_work.GATE_NAME, actor=actor, reason=reason)
-
-    async def open_gate(self, reason: str | None = None, *, actor: str | None = None) -> bool:
-        store = self.store
-        return await steer_work.resume(store, Scope.GATE, steer_work.GATE_NAME, actor=actor, reason=reason)
+    async def controls(self) -> list[Control]:
+        """Every pause, limit, share and budget that is set."""
+        return await self._plane.store.controls.list()
 
     async def pause(
         self,
-        *,
         queue: str | None = None,
+        *,
         agent: str | None = None,
         tenant: str | None = None,
         reason: str | None = None,
         actor: str | None = None,
     ) -> bool:
-        """Nothing more of it is claimed; what runs goes on. False when it was paused already."""
-        scope, name = await steer_work.named(self.directory, queue, agent, tenant)
-        return await steer_work.pause(self.store, scope, name, actor=actor, reason=reason)
+        """Stops claims from a queue, or of an agent's or a tenant's jobs. What runs goes on.
 
-    async def unpause(
+        Idempotent: the first actor and reason are kept. False when it was paused already."""
+        scope, name = await steer_work.named(self._plane.directory, queue, agent, tenant)
+        return await steer_work.pause(self._plane.store, scope, name, actor=actor, reason=reason)
+
+    async def resume(
         self,
-        *,
         queue: str | None = None,
+        *,
         agent: str | None = None,
         tenant: str | None = None,
         reason: str | None = None,
         actor: str | None = None,
     ) -> bool:
-        scope, name = await steer_work.named(self.directory, queue, agent, tenant)
-        return await steer_work.resume(self.store, scope, name, actor=actor, reason=reason)
+        """Lifts a pause. False when it was not paused."""
+        scope, name = await steer_work.named(self._plane.directory, queue, agent, tenant)
+        return await steer_work.resume(self._plane.store, scope, name, actor=actor, reason=reason)
 
     async def limit(
         self,
@@ -136,89 +122,39 @@ class Steering:
         actor: str | None = None,
     ) -> bool:
         """At most so many of its jobs run at a time, over all workers; None lifts the limit."""
-        scope, name = await steer_work.named(self.directory, queue, agent, tenant)
-        return await steer_work.limit(self.store, scope, name, max_running, actor=actor, reason=reason)
+        scope, name = await steer_work.named(self._plane.directory, queue, agent, tenant)
+        return await steer_work.limit(self._plane.store, scope, name, max_running, actor=actor, reason=reason)
 
     async def share_fairly(self, queue: str, share: bool = True, *, actor: str | None = None) -> bool:
         """The tenants of the queue take turns, however many jobs each has waiting."""
-        return await steer_work.share_fairly(self.store, queue, share, actor=actor)
-
-    async def controls(self) -> list[Control]:
-        """Everything that is set."""
-        return await self.store.controls.list()
-
-    # -- order -----------------------------------------------------------------------------------
-
-    async def move(
-        self,
-        id_or_prefix: str,
-        *,
-        before: str | None = None,
-        after: str | None = None,
-        front: bool = False,
-        back: bool = False,
-        reason: str | None = None,
-        actor: str | None = None,
-    ) -> JobId:
-        """Moves a waiting job within its queue: `await plane.move(job.id, before=other.id)`."""
-        store = self.store
-        place, anchor = place_of(before, after, front, back)
-        job_id = await find_job_id(store, id_or_prefix)
-        anchor_id = None if anchor is None else await find_job_id(store, anchor)
-        await move_job(store, job_id, place, anchor_id, actor=actor, reason=reason)
-        return job_id
-
-    async def set_priority(
-        self, id_or_prefix: str, priority: int, *, reason: str | None = None, actor: str | None = None
-    ) -> JobId:
-        store = self.store
-        job_id = await find_job_id(store, id_or_prefix)
-        await set_priority(store, job_id, priority, actor=actor, reason=reason)
-        return job_id
-
-    async def why(self, id_or_prefix: str) -> list[Reason]:
-        """Why a job is not running: every obstacle that there is."""
-        store = self.store
-        return await explain_job(store, await find_job(store, id_or_prefix))
-
-    # -- direct runs -----------------------------------------------------------------------------
-
-    async def run_now(
-        self,
-        agent: str,
-        payload: dict[str, Any] | None = None,
-        *,
-        by: str = "",
-        wait: bool = True,
-        timeout_seconds: float | None = None,
-        ttl_seconds: float = DEFAULT_TTL_SECONDS,
-        **options: Unpack[SubmitOptions],
-    ) -> Any:
-        """Runs a job ahead of its queue, alone, and answers with its result. The order of the queue stays as it is."""
-        check_submit_options("run_now", options, "by", "wait", "timeout_seconds", "ttl_seconds")
-        asked: dict[str, Any] = dict(options)
-        if asked.pop("connection", None) is not None:
-            raise InvalidInput("A job that runs now cannot be part of another transaction.", field="connection")
-        job = await checked(self.directory, self._ids, Submission(agent, payload, **asked))
-        await check_budgets(self.store, self.directory, [job])
-        return await run_now(
-            self.store,
-            self.clock,
-            self._ids,
-            job,
-            by=by or f"caller {job.id}",
-            wait=wait,
-            timeout=timeout_seconds,
-            ttl_seconds=ttl_seconds,
-        )
+        return await steer_work.share_fairly(self._plane.store, queue, share, actor=actor)
 
     async def reservations(self) -> list[Reservation]:
-        return await self.store.reservations.list()
+        """The queues that are reserved for one job, and by whom."""
+        return await self._plane.store.reservations.list()
 
     async def release(self, reservation_id: str, *, by: str, reason: str | None = None, force: bool = False) -> None:
         """Only its holder releases a reservation, or an operator by force."""
-        store = self.store
-        await release(store, ReservationId(reservation_id), by=by, reason=reason, force=force)
+        await release(self._plane.store, ReservationId(reservation_id), by=by, reason=reason, force=force)
+
+    async def list(self) -> list[QueueState]:
+        """Every queue in which something waits or runs, or for which something is set."""
+        return await look_at_queues(self._plane.store)
+
+
+class Gate:
+    """`plane.gate`: the switch that stops all claims. Submission and rescue go on."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    async def close(self, reason: str | None = None, *, actor: str | None = None) -> bool:
+        """No claim begins after this returns, until the gate is opened. False when it was closed already."""
+        return await steer_work.pause(self._plane.store, Scope.GATE, steer_work.GATE_NAME, actor=actor, reason=reason)
+
+    async def open(self, reason: str | None = None, *, actor: str | None = None) -> bool:
+        """False when it was open already."""
+        return await steer_work.resume(self._plane.store, Scope.GATE, steer_work.GATE_NAME, actor=actor, reason=reason)
 
 
 def place_of(before: str | None, after: str | None, front: bool, back: bool) -> tuple[Place, str | None]:

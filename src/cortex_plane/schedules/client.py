@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from types import NoneType
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
 from cortex_plane.clock import instant
 from cortex_plane.cursors import cursor_for
 from cortex_plane.errors import InvalidInput, check_options
 from cortex_plane.people.model import OWN_TENANT
-from cortex_plane.remote import Server, given, read_pages, whole_id
+from cortex_plane.remote import given, read_pages, whole_id
 from cortex_plane.schedules.model import Schedule, Slot
 from cortex_plane.schedules.service import TERMS_OPTIONS, ScheduleService, TermsOptions
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
 
 ALL = 1_000_000
 
 
-class RemoteSchedules(ScheduleService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class ScheduleClient(ScheduleService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def add(
         self,

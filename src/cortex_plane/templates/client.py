@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from cortex_plane.jobs.fields import SubmitOptions, check_submit_options
 from cortex_plane.jobs.handle import JobHandle
 from cortex_plane.jobs.model import Job
 from cortex_plane.jobs.retry import RetryPolicy
 from cortex_plane.people.model import OWN_TENANT
-from cortex_plane.remote import Server, given, job_body
+from cortex_plane.remote import given, job_body
 from cortex_plane.templates.model import Template
 from cortex_plane.templates.service import TemplateService
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
 
-class RemoteTemplates(TemplateService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class TemplateClient(TemplateService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def save(
         self,
@@ -66,7 +67,7 @@ class RemoteTemplates(TemplateService):
         check_submit_options("templates.submit", options)
         body = {"overrides": dict(overrides or {}), **job_body(options)}
         job = await self._server.create(Job, "templates", name, "jobs", body=body, tenant=options.get("tenant"))
-        return JobHandle(self._plane, job.id)
+        return self._client.jobs.handle(job.id)
 
     async def list(self, *, tenant: str = OWN_TENANT) -> list[Template]:
         return await self._server.get(list[Template], "templates", tenant=tenant)

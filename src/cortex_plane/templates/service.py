@@ -218,4 +218,4 @@ class TemplateService:
                 payload_limit_bytes=self._plane.settings.payload_limit_bytes,
                 trace=trace,
             )
-        return JobHandle(self._plane, job_id)
+        return JobHandle(self._plane.jobs, job_id)

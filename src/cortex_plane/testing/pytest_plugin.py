@@ -66,5 +66,5 @@ def _make_template(cluster: PostgresCluster) -> None:
     from cortex_plane.settings import Settings
 
     migrated = Plane(settings=Settings(database_url=cluster.create_database(TEMPLATE))).sync
-    migrated.list()
+    migrated.jobs.list()
     migrated.close()

@@ -174,7 +174,7 @@ async def dead(
     from cortex_plane.cli.output import console, print_json
 
     async with existing_plane(plane_url) as plane:
-        last = None if before is None else await plane.find(before)
+        last = None if before is None else await plane.jobs.find(before)
         letters = await plane.webhooks.dead_letters(tenant=tenant, before=last, limit=limit)
     if as_json:
         print_json({"dead_letters": letters})

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cortex_plane.cursors import cursor_for
 from cortex_plane.jobs.handle import JobHandle
 from cortex_plane.jobs.model import Job
 from cortex_plane.people.model import OWN_TENANT
-from cortex_plane.remote import Server, given, read_pages
+from cortex_plane.remote import given, read_pages
 from cortex_plane.webhooks.model import AddedEndpoint, DeadLetter, Endpoint, EndpointId
 from cortex_plane.webhooks.service import WebhookService, endpoint_named
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
 
-class RemoteWebhooks(WebhookService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class WebhookClient(WebhookService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def add(
         self,
@@ -57,16 +58,16 @@ class RemoteWebhooks(WebhookService):
 
     async def test(self, id_or_prefix: str, *, actor: str | None = None) -> JobHandle[Any]:
         job = await self._server.post(Job, "webhooks", await self._id(id_or_prefix), "test")
-        return JobHandle(self._plane, job.id)
+        return self._client.jobs.handle(job.id)
 
     async def dead_letters(self, *, tenant: str | None = None, before: str | None = None, limit: int = 50) -> list[DeadLetter]:
         cursor = None if before is None else cursor_for("dead", before)
         return await read_pages(self._server, DeadLetter, "dead-letters", limit=limit, cursor=cursor, tenant=tenant)
 
     async def redeliver(self, id_or_prefix: str, *, actor: str | None = None) -> JobHandle[Any]:
-        job_id = await self._plane.find(id_or_prefix)
+        job_id = await self._client.jobs.find(id_or_prefix)
         job = await self._server.post(Job, "dead-letters", job_id, "redeliver")
-        return JobHandle(self._plane, job.id)
+        return self._client.jobs.handle(job.id)
 
     async def _id(self, id_or_prefix: str) -> EndpointId:
         return endpoint_named(id_or_prefix, await self.list()).id

@@ -253,7 +253,7 @@ class WebhookService:
         """Sends one message, whatever the endpoint listens to. The handle is that of the delivery."""
         store, plane = self._plane.store, self._plane
         job_id = await send_test_event(store, Directory(store), plane.clock, plane._ids, id_or_prefix, actor=actor)
-        return JobHandle(plane, job_id)
+        return plane.job(job_id)
 
     async def dead_letters(self, *, tenant: str | None = None, before: str | None = None, limit: int = 50) -> list[DeadLetter]:
         """What could not be delivered and was not sent again, newest first; however long it takes to find so many."""
@@ -275,7 +275,9 @@ class WebhookService:
 
     async def redeliver(self, id_or_prefix: str, *, actor: str | None = None) -> JobHandle[Any]:
         """Sends the message of an ended delivery again, under the same event id."""
-        return JobHandle(self._plane, await redeliver_webhook(self._plane.store, self._plane._ids, id_or_prefix, actor=actor))
+        return JobHandle(
+            self._plane.jobs, await redeliver_webhook(self._plane.store, self._plane._ids, id_or_prefix, actor=actor)
+        )
 
     async def list(self, *, tenant: str | None = None) -> list[Endpoint]:
         store = self._plane.store

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cortex_plane.jobs.model import Run, WorkerId
 from cortex_plane.people.roles import RoleMissing
-from cortex_plane.remote import LARGEST_PAGE, Server, given, read_pages
+from cortex_plane.remote import LARGEST_PAGE, given, read_pages
 from cortex_plane.worker.model import WorkerRecord
 from cortex_plane.worker.service import WorkerService, one_of
 
 if TYPE_CHECKING:
+    from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
 
 ALL = list[WorkerRecord]
 
 
-class RemoteWorkers(WorkerService):
-    def __init__(self, plane: Plane, server: Server) -> None:
-        super().__init__(plane)
-        self._server = server
+class WorkerClient(WorkerService):
+    def __init__(self, client: Client) -> None:
+        super().__init__(cast("Plane", client))
+        self._client, self._server = client, client.server
 
     async def list(self, *, limit: int = 50) -> list[WorkerRecord]:
         return [*(await self._all())[:limit]]

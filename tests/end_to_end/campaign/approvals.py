@@ -217,7 +217,7 @@ class Campaign:
         return await decide_by_token(self.plane.store, token, verdict, door="page")
 
     async def _is_open(self, number: int) -> bool:
-        return (await self.plane.get(self.jobs[number])).status is JobStatus.WAITING_FOR_APPROVAL
+        return (await self.plane.jobs.get(self.jobs[number])).status is JobStatus.WAITING_FOR_APPROVAL
 
     async def is_over(self) -> bool:
         """Every request is closed, and nothing is left to be sent."""
@@ -310,7 +310,7 @@ class Campaign:
 
     async def _judge_requests(self) -> None:
         for number, job_id in self.jobs.items():
-            job = await self.plane.get(job_id)
+            job = await self.plane.jobs.get(job_id)
             wanted = {"approved": "COMPLETED", "denied": "FAILED", None: "COMPLETED"}[self.decided.get(number)]
             if str(job.status) != wanted:
                 self.faults.append(f"#{number}: the job is {job.status}, after {self.decided.get(number, 'nobody decided')}")

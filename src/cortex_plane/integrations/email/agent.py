@@ -58,7 +58,7 @@ def email_agent(
     async def _record(ctx: Context, details: dict[str, Any]) -> None:
         """How many got it, not who, nor what it says. The e-mail is sent, so trouble here is only logged."""
         try:
-            job = await plane.get(ctx.job_id)
+            job = await plane.jobs.get(ctx.job_id)
             entry = AuditEntry("EMAIL_SENT", "job", job.id, actor=ctx.agent, tenant_id=job.tenant_id, details=details)
             await plane.store.audit.record([entry])
         except CortexError as error:
