@@ -18,7 +18,7 @@ MakeTwins = Callable[..., Twins]
 
 
 async def nothing(plane: Plane) -> dict[str, str]:
-    await plane.jobs.list()
+    await plane.open()
     return {}
 
 

@@ -158,7 +158,7 @@ async def test_a_claim_whose_look_at_the_whole_is_put_off_has_workers_woken_for_
     [heads] = store.queue._heads.values()
     heads.looked_at_whole(0.1, 0)
     woken = asyncio.Event()
-    store.queue._wake = woken.set
+    store.signals.wake_all = woken.set
 
     found = await store.queue.claim(other, ["default"], ["work"], run_ids(5))
     async with asyncio.timeout(30):

@@ -136,7 +136,7 @@ def echo(plane: TestPlane) -> Any:
 
 @each_way
 async def test_a_commit_makes_the_job_appear(plane: TestPlane, echo: Any, database_url: str, way: Any) -> None:
-    await plane.jobs.list()
+    await plane.open()
     async with way(database_url) as caller:
         job = await plane.submit("echo", {"text": "50% off: now :jobs"}, connection=caller.connection, tags=["%s"])
         if not database_url.startswith("sqlite"):
@@ -150,7 +150,7 @@ async def test_a_commit_makes_the_job_appear(plane: TestPlane, echo: Any, databa
 
 @each_way
 async def test_after_a_rollback_the_job_never_was(plane: TestPlane, echo: Any, database_url: str, way: Any) -> None:
-    await plane.jobs.list()
+    await plane.open()
     async with way(database_url) as caller:
         await plane.submit_many([Submission("echo", serial_key="k") for _ in range(3)], connection=caller.connection)
         await _now(caller.rollback)
@@ -164,7 +164,7 @@ async def test_after_a_rollback_the_job_never_was(plane: TestPlane, echo: Any, d
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 async def test_the_agents_handle_takes_a_connection_too(plane: TestPlane, echo: Any, database_url: str) -> None:
-    await plane.jobs.list()
+    await plane.open()
     async with with_asyncpg(database_url) as caller:
         await plane.submit("echo", connection=caller.connection)
         await caller.rollback()
@@ -195,7 +195,7 @@ async def test_a_connection_of_sqlalchemy_to_sqlite_is_refused(plane: TestPlane,
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 async def test_sql_alone_can_submit(plane: TestPlane, echo: Any, database_url: str) -> None:
-    await plane.jobs.list()
+    await plane.open()
     async with with_asyncpg(database_url) as caller:
         job_id = await caller.connection.fetchval("""select cortex.add_job('echo', '{"text": "from sql"}')""")
         await caller.commit()
