@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +18,7 @@ from cortex_plane.jobs.changes import add_linked
 from cortex_plane.jobs.model import BornWith, Claimed, JobId
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.json import encode, normal
+from cortex_plane.worker.threads import in_a_thread
 
 if TYPE_CHECKING:
     from cortex_plane.agents.code import AgentCode
@@ -75,7 +75,7 @@ def _length(stored: StoredCheckpoint) -> int:
 
 
 async def _done(in_thread: bool, work: Callable[[], Result]) -> Result:
-    return await asyncio.to_thread(work) if in_thread else work()
+    return await in_a_thread(work) if in_thread else work()
 
 
 def _begins_anew(blob: Blob, agent: AgentCode, claimed: Claimed) -> bool:
