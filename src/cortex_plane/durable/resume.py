@@ -54,7 +54,8 @@ async def resume(
     is_long = _length(stored) > LONG_BYTES
     record = await _done(is_long, lambda: checked_record(stored))
     if _begins_anew(record.blob, agent, claimed):
-        journal = Journal(seed=services.new_id(), state_version=agent.state_version, sealed=record.sealed.anew())
+        sealed = record.sealed.anew()
+        journal = Journal(seed=services.new_id(), state_version=agent.state_version, sealed=sealed, repeats=True)
     else:
         digests = blob_digests(record.blob)
         found = await checkpoints.blobs(claimed.job_id, digests) if digests else {}
