@@ -8,7 +8,7 @@ import string
 from collections.abc import Callable, Iterator
 from re import _constants as sre
 from re import _parser as parser
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 FIRST_LENGTH, LAST_LENGTH = 250, 16_000
@@ -46,8 +46,8 @@ def _maker(start: str, pump: str, end: str) -> Callable[[int], str]:
 
 
 def grows_faster_than_its_text(work: Callable[[str], Any], make: Callable[[int], str]) -> str | None:
-    """Doubles the text; None if the time never grows by more than three times. What looks so is looked at again, as other
-    programs may have been in the way."""
+    """Doubles the text; None if the processor time never grows by more than three times. What looks so is looked at again, as
+    the garbage collector may have been in the way."""
     length = FIRST_LENGTH
     while length < LAST_LENGTH:
         length *= 2
@@ -64,9 +64,9 @@ def _growth(work: Callable[[str], Any], make: Callable[[int], str], length: int)
 
 
 def _seconds(work: Callable[[str], Any], text: str) -> float:
-    began = perf_counter()
+    began = thread_time()
     work(text)
-    return perf_counter() - began
+    return thread_time() - began
 
 
 # -- pieces of patterns --------------------------------------------------------------------------

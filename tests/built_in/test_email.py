@@ -319,6 +319,30 @@ async def test_a_busy_graph_is_tried_again(plane: TestPlane, graph: Api) -> None
     assert await job.status() is JobStatus.RETRY
 
 
+@pytest.mark.parametrize("status", [500, 502, 504])
+async def test_when_graph_breaks_down_over_an_email_people_are_asked_whether_it_was_sent(
+    plane: TestPlane, graph: Api, status: int
+) -> None:
+    """A server or a proxy that gives up may have passed the e-mail on before."""
+    await with_an_approver(plane)
+    graph.instead += [(200, {}, {"access_token": "t", "expires_in": 3600}), (status, {}, {"error": {"code": "UnknownError"}})]
+    email_agent(plane, by_graph(graph))
+    job = await plane.submit("EMAIL_SEND", SHORT)
+    await plane.work()
+
+    assert await job.status() is JobStatus.WAITING_FOR_APPROVAL
+    assert len([request for request in graph.requests if request.path.endswith("/sendMail")]) == 1
+
+
+async def test_when_the_login_of_graph_breaks_down_nothing_is_in_doubt(plane: TestPlane, graph: Api) -> None:
+    graph.instead.append((502, {}, {"error": "temporarily_unavailable"}))
+    email_agent(plane, by_graph(graph))
+    job = await plane.submit("EMAIL_SEND", SHORT)
+    await plane.work()
+
+    assert await job.status() is JobStatus.RETRY
+
+
 # -- the agent -----------------------------------------------------------------------------------
 
 

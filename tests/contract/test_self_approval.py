@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from cortex_plane.approvals.decisions import Decided, NotAllowed
 from cortex_plane.durable.context import Context
+from cortex_plane.grants.execution import RunWish, start_run
 from cortex_plane.jobs.fields import Submission
 from cortex_plane.jobs.states import JobStatus
+from cortex_plane.retention.model import RecordKind
 from cortex_plane.testing import TestPlane
 from tests.contract.schedule_scene import settle
 
@@ -24,6 +27,7 @@ async def office(plane: TestPlane) -> None:
 
     @plane.agent("gate")
     async def gate(ctx: Context, topic: str = "") -> None:
+        await ctx.step("look", str)
         await ctx.approval(f"Do it: {topic}", no_self_approval=True)
 
     @plane.agent("caller")
@@ -107,6 +111,57 @@ async def by_child_under_her_grant(plane: TestPlane) -> None:
     await settle(plane)
 
 
+async def her_service_account(plane: TestPlane) -> str:
+    await plane.access.give_role("ann", "admin")
+    await plane.people.add("ci", owner="ann")
+    return "ci"
+
+
+async def by_child_under_the_grant_of_her_service_account(plane: TestPlane) -> None:
+    grant = await plane.grants.add(["agent:run:*"], user=await her_service_account(plane))
+    await plane.schedules.add("nightly", "agent:caller", "0 3 * * *", grant=grant.id)
+    await plane.schedules.trigger("nightly")
+    await settle(plane)
+
+
+async def by_a_run_that_her_service_account_asked_for(plane: TestPlane) -> None:
+    name = await her_service_account(plane)
+    grant = await plane.grants.add(["agent:run:*"])
+    await run_under(plane, grant.id, service_name=f"user:{name}")
+
+
+async def by_fork_of_a_run_under_her_grant(plane: TestPlane) -> None:
+    grant = await plane.grants.add(["agent:run:*"], user="ann")
+    run_id = await run_under(plane, grant.id, service_name="user:carl")
+    await plane.cancel(run_id)
+    await plane.checkpoints.fork(run_id, from_step="look", created_by="user:carl")
+
+
+async def by_fork_of_a_child_under_her_grant(plane: TestPlane) -> None:
+    grant = await plane.grants.add(["agent:run:*"], user="ann")
+    run_id = await run_under(plane, grant.id, graph="agent:caller", service_name="user:carl")
+    [child] = [job.id for job in await plane.list() if job.job_type == "gate"]
+    for job_id in (run_id, child):
+        await plane.cancel(job_id)
+    await plane.checkpoints.fork(child, from_step="look", created_by="user:carl")
+
+
+async def by_child_that_outlives_the_record_of_its_request(plane: TestPlane) -> None:
+    grant = await plane.grants.add(["agent:run:*"], user="ann")
+    run_id = await run_under(plane, grant.id, graph="agent:spawner")
+    assert (await plane.get(run_id)).status is JobStatus.COMPLETED
+    ended_before = plane.clock.moment() + timedelta(days=3_650)
+    assert await (await plane.store).retention.delete_records(RecordKind.REQUEST, ended_before, 10) == 1
+
+
+async def run_under(plane: TestPlane, grant_id: str, graph: str = "agent:gate", service_name: str | None = None) -> str:
+    opened = await plane._open_here()
+    wish = RunWish(graph, "the-key", grant_id, {}, service_name)
+    run = await start_run(opened.store, opened.directory, plane.clock, plane._ids, wish)
+    await plane.work()
+    return run.run_id
+
+
 async def by_retry(plane: TestPlane) -> None:
     job = await plane.submit("gate", created_by="user:carl")
     await plane.work()
@@ -125,6 +180,11 @@ WAYS: list[Callable[[TestPlane], Awaitable[None]]] = [
     by_child_in_another_session,
     by_group_of_a_handler,
     by_child_under_her_grant,
+    by_child_under_the_grant_of_her_service_account,
+    by_a_run_that_her_service_account_asked_for,
+    by_fork_of_a_run_under_her_grant,
+    by_fork_of_a_child_under_her_grant,
+    by_child_that_outlives_the_record_of_its_request,
     by_retry,
 ]
 

@@ -170,6 +170,11 @@ def test_no_agent_may_exceed_the_ceiling_of_the_plane() -> None:
     assert refused.value.field == "approval.token_ttl_seconds"
 
 
+def test_a_wait_that_is_too_long_is_told_in_units_that_people_read() -> None:
+    with pytest.raises(InvalidInput, match="ttl is 400 days, and no approval of this agent may wait longer than 365 days"):
+        approval(ttl_seconds=400 * 86_400)
+
+
 def test_an_agents_limits_are_stored_with_it() -> None:
     config = AgentConfig(approval=ApprovalConfig(600, 1_200))
 
@@ -319,6 +324,7 @@ def test_what_expiry_means_for_the_job(on_expiry: Any, on_denial: Any, outcome: 
         (60, "1 minute"),
         (1, "1 second"),
         (90, "90 seconds"),
+        (34_560_001, "34560001 seconds"),
     ],
 )
 def test_durations_are_told_in_the_largest_unit_that_fits(seconds: float, text: str) -> None:

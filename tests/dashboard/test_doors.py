@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from httpx import ASGITransport, AsyncClient
 
@@ -136,6 +138,48 @@ async def test_what_belongs_to_another_tenant_is_not_there(site: Site) -> None:
     assert "no such job" in (await neighbour.get(f"/jobs/{job_id}")).text.lower()
     assert (await neighbour.get("/jobs?tenant=default")).status_code == 404
     assert job_id not in (await neighbour.get("/")).text
+
+
+async def test_no_page_shows_or_changes_what_belongs_to_another_tenant(
+    site: Site, record_property: Callable[[str, object], None]
+) -> None:
+    await site.plane.tenants.add("other")
+    await site.plane.submit("release", {"version": "nobody-elses"})
+    await site.plane.work()
+    (request,) = await site.plane.approvals.list()
+    schedule = await site.plane.schedules.add("nobody-elses", "agent:echo", "0 3 * * *")
+    key = (await site.plane.access.add_key("nobody-elses", ["viewer"], tenant="default")).key
+    theirs = {"job_id": request.job_id, "approval_id": request.id, "schedule_id": schedule.id, "key_id": key.id}
+    neighbour = await site.browser("admin", "approver", tenant="other", name="eve")
+    before = await _standing(site)
+
+    tried = [
+        await (neighbour.post(address, decision="approved") if method == "POST" else neighbour.get(address))
+        for method, path, _, _, everywhere, _ in pages(site)
+        if not everywhere and any(f"{{{name}}}" in path for name in theirs)
+        for address in [path.format(**theirs)]
+    ]
+    many = [
+        await neighbour.post("/approvals/requests/decide", decision="approved", ids=[request.id]),
+        await neighbour.post("/jobs/cancel", ids=[request.job_id]),
+    ]
+
+    assert {answer.status_code for answer in tried} <= {303, 404, 422}
+    told = [await neighbour.get(answer.headers["location"]) for answer in (*tried, *many) if answer.status_code == 303]
+    assert not [answer.url.path for answer in (*tried, *told) if "nobody-elses" in answer.text]
+    assert await _standing(site) == before
+    assert len(tried) > 10
+    record_property("tried", len(tried) + len(many))
+
+
+async def _standing(site: Site) -> list[object]:
+    plane = site.plane
+    return [
+        await plane.list(),
+        await plane.approvals.list(),
+        await plane.schedules.list(),
+        await plane.access.keys(tenant="default"),
+    ]
 
 
 async def test_the_api_still_answers_with_problems(site: Site) -> None:

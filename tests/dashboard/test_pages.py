@@ -148,6 +148,24 @@ async def test_the_step_that_failed_is_named(site: Site, admin: Browser) -> None
     assert '<code data-testid="failed-step">pay#1</code>' in (await admin.get(f"/jobs/{claimed.job_id}")).text
 
 
+async def test_the_traceback_of_a_failed_step_is_the_users_own(site: Site, admin: Browser) -> None:
+    async def charge() -> None:
+        raise ValueError("the <card>")
+
+    @site.plane.agent("shop", max_retries=0)
+    async def shop(ctx: Context) -> None:
+        await ctx.step("charge", charge)
+
+    job = await site.plane.submit("shop")
+    await site.plane.work()
+
+    page = (await admin.get(f"/jobs/{job.id}")).text
+    traceback = page.partition('<details id="traceback">')[2].partition("</details>")[0]
+    assert "in charge\n" in traceback
+    assert "the &lt;card&gt;" in traceback
+    assert "cortex_plane" not in traceback
+
+
 async def test_a_job_that_failed_without_a_traceback_has_a_page_too(site: Site, admin: Browser) -> None:
     scene = Scene(site.plane.store, site.plane.clock)
     claimed = await scene.running()

@@ -11,10 +11,13 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from time import time
+from typing import Any
 
 import pytest
 
 from cortex_plane.cli.main import COMMANDS, GROUPS
+from cortex_plane.webhooks.model import signature
 from tests.docs.pages import ROOT, Fence, fences
 
 PROGRAMS = [fence for fence in fences() if fence.is_whole_program]
@@ -38,6 +41,20 @@ def cortex(line: str, folder: Path, stdin: str = "") -> subprocess.CompletedProc
 @pytest.mark.parametrize("fence", PYTHON, ids=str)
 def test_every_piece_of_python_can_be_read(fence: Fence) -> None:
     compile(fence.text, str(fence), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@pytest.mark.parametrize(
+    ("age", "body", "genuine"), [(0, b"{}", True), (0, b"[]", False), (400, b"{}", False), (-400, b"{}", False)]
+)
+def test_the_receiver_of_webhooks_refuses_what_is_old_or_forged(age: int, body: bytes, genuine: bool) -> None:
+    [receiver] = [fence for fence in PYTHON if "def is_genuine" in fence.text]
+    names: dict[str, Any] = {}
+    exec(receiver.text, names)
+    sent, secret = int(time()) - age, "whsec_" + "QUJD" * 8
+
+    signed = signature(secret, "msg_1", sent, b"{}")
+
+    assert names["is_genuine"](secret, "msg_1", str(sent), signed, body) is genuine
 
 
 @pytest.mark.parametrize("fence", PROGRAMS, ids=str)

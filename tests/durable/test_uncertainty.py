@@ -79,6 +79,116 @@ IN_DOUBT = [
 ]
 
 
+# -- a job that makes the calls of another once more -----------------------------------------------
+
+
+@pytest.mark.parametrize("of_child", [False, True], ids=["of the job", "of its child"])
+async def test_verify_is_asked_before_a_failed_job_that_runs_from_the_beginning_repeats_a_call(
+    plane: TestPlane, of_child: bool
+) -> None:
+    bank, broken = Bank(), [True]
+
+    @plane.agent("child")
+    async def child(ctx: Context) -> str:
+        return await ctx.tool("pay", verify=bank.verify)(bank.pay)
+
+    @plane.agent("parent", max_retries=0)
+    async def parent(ctx: Context) -> str:
+        paid = await ctx.call(child) if of_child else await ctx.tool("pay", verify=bank.verify)(bank.pay)
+        if broken:
+            raise ValueError("not yet")
+        return paid
+
+    job = await parent.submit()
+    await plane.work()
+    assert (len(bank.paid), bank.asked) == (1, [])  # The first call repeats nothing.
+    again = await job.retry()
+    await plane.work()
+    broken.clear()
+    last = await again.resume()
+    await plane.work()
+
+    assert await last.result(timeout=5) == "verified"
+    assert (bank.calls, bank.asked) == (bank.paid, bank.paid)
+    assert len(bank.paid) == 1
+
+
+async def test_a_call_that_was_not_made_before_is_made_by_a_job_that_runs_from_the_beginning(plane: TestPlane) -> None:
+    bank, broken = Bank(), [True]
+
+    @plane.agent("agent", max_retries=0)
+    async def agent(ctx: Context) -> str:
+        if broken:
+            raise ValueError("not yet")
+        return await ctx.tool("pay", verify=bank.verify)(bank.pay)
+
+    job = await agent.submit()
+    await plane.work()
+    broken.clear()
+    again = await job.retry()
+    await plane.work()
+
+    assert await again.result(timeout=5) == "paid"
+    assert (bank.calls, bank.asked) == (bank.paid, bank.paid)
+    assert [tool["status"] for tool in (await plane.checkpoints.get(again.id))["active_tools"]] == ["completed"]
+
+
+async def test_a_verify_that_fails_before_such_a_call_leaves_it_in_doubt(plane: TestPlane) -> None:
+    bank, broken, silent = Bank(), [True], [True]
+
+    async def verify(invocation_id: str) -> Happened | None:
+        if silent:
+            raise ConnectionError("no answer")
+        return await bank.verify(invocation_id)
+
+    @plane.agent("agent", max_retries=0)
+    async def agent(ctx: Context) -> str:
+        paid = await ctx.tool("pay", verify=verify)(bank.pay)
+        if broken:
+            raise ValueError("not yet")
+        return paid
+
+    job = await agent.submit()
+    await plane.work()
+    broken.clear()
+    again = await job.retry()
+    await plane.work()
+    assert await again.status() is JobStatus.FAILED
+    silent.clear()
+    last = await again.resume()
+    await plane.work()
+
+    assert await last.result(timeout=5) == "verified"
+    assert len(bank.calls) == 1
+
+
+async def test_verify_is_asked_when_a_job_begins_anew_with_another_prompt(plane: TestPlane) -> None:
+    bank = Bank()
+
+    def define(prompt: str) -> Any:
+        @plane.agent("writer", system_prompt=prompt, on_prompt_change="restart")
+        async def writer(ctx: Context) -> list[str]:
+            paid = []
+            for _ in range(2):
+                paid.append(await ctx.tool("pay", verify=bank.verify)(bank.pay))
+                await ctx.sleep(60)
+            return paid
+
+        return writer
+
+    job = await define("Be brief.").submit()
+    await plane.work()
+    await plane.clock.advance(seconds=61)
+    await plane.work()
+    assert (len(bank.paid), bank.asked) == (2, [])
+    plane.agents.clear()
+    define("Be polite.")
+    await go_on(plane)
+
+    assert await job.result(timeout=5) == ["verified", "verified"]
+    assert bank.calls == bank.asked == bank.paid
+
+
 # -- an exception that leaves the effect in doubt ---------------------------------------------------
 
 

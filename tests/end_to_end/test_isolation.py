@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from cortex_plane import JobHandle, JobStatus, Plane, RunStatus, Settings
+from cortex_plane import Context, JobHandle, JobStatus, Plane, RunStatus, Settings
 from cortex_plane.jobs.states import WorkerStatus
 from cortex_plane.testing import ManualClock
 from tests.contract.support import raw_client
 from tests.end_to_end.inspection import broken_rules
-from tests.runtime.helpers import PATIENCE_SECONDS, eventually, is_alive, process_ends
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually, is_alive, process_ends, working
 
 pytestmark = pytest.mark.anyio
 
@@ -315,6 +315,46 @@ async def test_a_suspect_is_handed_back_when_its_worker_stops_in_order(machine: 
     waiting = await job.job()
     assert not is_alive(pid)
     assert (waiting.status, waiting.wait_reason, waiting.crash_count) == (JobStatus.RETRY, "interrupted", 2)
+
+
+async def test_a_suspect_is_not_condemned_when_all_processes_are_told_to_end(machine: Machine, client: Plane) -> None:
+    """As systemd does: it signals every process of a service, not the worker alone."""
+    job, pid = await suspect(machine, client)
+
+    os.kill(pid, signal.SIGTERM)
+    machine.workers[-1].send_signal(signal.SIGTERM)
+    assert await asyncio.to_thread(machine.workers[-1].wait, PATIENCE_SECONDS) == 0
+
+    waiting = await job.job()
+    assert (waiting.status, waiting.wait_reason, waiting.crash_count) == (JobStatus.RETRY, "interrupted", 2)
+
+
+async def test_a_suspect_whose_process_is_told_to_end_before_it_can_hear_goes_on_elsewhere(
+    client: Plane, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+
+    @client.agent("suspect")
+    async def agent(ctx: Context) -> None:
+        called.append(ctx.run_id)
+
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nkill -TERM $$\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    client.app = "app:plane"
+    job = await agent.submit()
+    async with raw_client(database_url, ManualClock()) as raw:
+        await raw(f"update cortex.job set crash_count = 2 where id = '{job.id}'")
+
+    async def handed_back() -> bool:
+        return any(run.status is RunStatus.INTERRUPTED for run in await job.runs())
+
+    async with working(client):
+        await eventually(handed_back)
+
+    assert called == []
+    assert (await job.job()).crash_count == 2
 
 
 async def test_after_a_kill_a_worker_of_the_same_machine_goes_on_at_once(machine: Machine, client: Plane) -> None:

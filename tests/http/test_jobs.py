@@ -422,3 +422,23 @@ async def test_arguments_that_the_agent_does_not_take_are_problems_with_their_fi
     assert fields == ["payload.n", "payload.at", "payload.n", "payload.m", "payload.n"]
     assert "payload.n" in bulk.json()["errors"][0]["field"]
     assert (await admin.get("/jobs")).json()["items"] == []
+
+
+async def test_a_failed_job_and_its_run_name_the_step_with_the_users_own_frames(api: Api, admin: AsyncClient) -> None:
+    async def charge() -> None:
+        raise ExceptionGroup("both", [ValueError("the card"), KeyError("the account")])
+
+    @api.plane.agent("shop", max_retries=0)
+    async def shop(ctx: Context) -> None:
+        await ctx.step("charge", charge)
+
+    job = await api.plane.submit("shop")
+    await api.plane.work()
+
+    error = (await admin.get(f"/jobs/{job.id}")).json()["error"]
+    (run,) = (await admin.get(f"/jobs/{job.id}/runs")).json()
+    for found in (error, run["error_details"]):
+        assert found["step"] == "charge#1"
+        assert "in charge\n" in found["traceback"]
+        assert "ValueError: the card" in found["traceback"]
+        assert "cortex_plane" not in found["traceback"]

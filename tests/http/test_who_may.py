@@ -10,6 +10,7 @@ import pytest
 from fastapi import APIRouter
 from httpx import AsyncClient, Response
 
+from cortex_plane.durable.context import Context
 from cortex_plane.grants.execution import RunWish, start_run
 from cortex_plane.http import routers as mounting
 from cortex_plane.http.app import create_app
@@ -199,7 +200,10 @@ async def test_what_belongs_to_another_tenant_is_not_there(api: Api) -> None:
 
 async def test_an_object_of_another_tenant_is_not_there_for_a_good_request_either(api: Api) -> None:
     await api.tenant("other")
-    neighbour = await api.client("admin", "approver", tenant="other")
+    await api.plane.access.add_user("eve")
+    for role in ("admin", "approver"):
+        await api.plane.access.give_role("eve", role, tenant="other")
+    neighbour = await api.client("admin", "approver", tenant="other", user="eve")
     job_id = await api.submit()
     own = (await neighbour.post("/jobs", json={"agent": "echo"})).json()["id"]
     await api.plane.templates.save("nightly", "echo")
@@ -209,8 +213,11 @@ async def test_an_object_of_another_tenant_is_not_there_for_a_good_request_eithe
     mine = {"name": "mine", "target": "agent:echo", "cron": "0 3 * * *"}
     own_schedule = (await neighbour.post("/schedules", json=mine)).json()["id"]
     started = {"grant": schedule.grant_id}
+    request = await _asked(api)
 
     answers = [
+        *[await neighbour.get(f"/approvals/{request}{part}") for part in ("", "/votes", "/approvers", "/notifications")],
+        *[await neighbour.post(f"/approvals/{request}/{verb}", json={}) for verb in ("approve", "deny", "remind")],
         await neighbour.patch(f"/schedules/{schedule.id}", json={"cron": "0 4 * * *"}),
         await neighbour.patch(f"/schedules/{own_schedule}", json={"grant": schedule.grant_id}),
         await neighbour.post(f"/schedules/{schedule.id}/pause", json={}),
@@ -229,9 +236,22 @@ async def test_an_object_of_another_tenant_is_not_there_for_a_good_request_eithe
     ]
 
     assert [one.status_code for one in answers] == [404] * len(answers)
-    many = (await neighbour.post("/bulk/jobs/cancel", json={"ids": [job_id]})).json()
-    assert many["done"] == []
-    assert many["refused"][0]["problem"]["type"] == "/problems/job-not-found"
+    for noun, verb, theirs in (("job", "cancel", job_id), ("approval", "approve", request)):
+        many = (await neighbour.post(f"/bulk/{noun}s/{verb}", json={"ids": [theirs]})).json()
+        assert many["done"] == []
+        assert many["refused"][0]["problem"]["type"] == f"/problems/{noun}-not-found"
+    assert [one.id for one in await api.plane.approvals.list()] == [request]
+
+
+async def _asked(api: Api) -> str:
+    @api.plane.agent("gate")
+    async def gate(ctx: Context) -> None:
+        await ctx.approval("Do it?")
+
+    await api.plane.submit("gate")
+    await api.plane.work()
+    (request,) = await api.plane.approvals.list()
+    return request.id
 
 
 async def test_naming_a_tenant_in_which_one_has_no_role_is_like_naming_none_that_exists(api: Api) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from cortex_plane import Context, JobStatus, Plane, RunStatus
@@ -86,6 +87,33 @@ async def test_it_does_not_wait_for_the_time_that_a_stop_gives_to_handlers(live_
         await asyncio.wait_for(worker, PATIENCE_SECONDS)
 
     assert (await job.job()).wait_reason == "interrupted"
+
+
+async def test_a_cancel_scope_of_anyio_cancels_it_once(live_plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a scope cancels its tasks in every turn of the loop until they have ended, as in the lifespan of a web application."""
+    monkeypatch.setattr("cortex_plane.worker.worker.ECHO_SECONDS", 0.1)
+    started, cleaned_up = asyncio.Event(), asyncio.Event()
+
+    @live_plane.agent("careful")
+    async def careful(ctx: Context) -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.5)
+            cleaned_up.set()
+
+    job = await careful.submit()
+    with anyio.fail_after(PATIENCE_SECONDS):
+        async with anyio.create_task_group() as group:
+            group.start_soon(live_plane.run_worker)
+            await started.wait()
+            group.cancel_scope.cancel()
+
+    waiting = await job.job()
+    assert cleaned_up.is_set()
+    assert (waiting.status, waiting.wait_reason) == (JobStatus.RETRY, "interrupted")
+    assert [worker.status for worker in await live_plane.workers.list()] == [WorkerStatus.STOPPED]
 
 
 async def test_cancelling_it_twice_leaves_the_jobs_to_others(live_plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:

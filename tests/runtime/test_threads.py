@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cortex_plane import Context, JobStatus, Plane
+from cortex_plane.durable.resume import LONG_BYTES
 from cortex_plane.worker import threads
 from tests.runtime.helpers import PATIENCE_SECONDS, eventually, status_becomes, working
 
@@ -73,6 +75,44 @@ async def test_large_results_do_not_wait_for_the_pool_that_handlers_share(live_p
 
             await eventually(one_hangs)
             assert len(await (await large.submit()).result(timeout=PATIENCE_SECONDS)) == 2_000_000
+            let_go.set()
+    finally:
+        let_go.set()
+
+
+def broken(text: str) -> int:
+    raise ValueError(len(text))
+
+
+async def test_a_long_record_is_loaded_though_handlers_have_filled_the_pool_that_they_share(live_plane: Plane) -> None:
+    let_go, hanging = threading.Event(), threading.Semaphore(0)
+
+    def hang() -> None:
+        hanging.release()
+        let_go.wait(PATIENCE_SECONDS)
+
+    @live_plane.agent("hangs", max_retries=0)
+    async def hangs(ctx: Context) -> None:
+        await asyncio.gather(*(asyncio.to_thread(hang) for _ in range(64)))
+
+    @live_plane.agent("long", max_retries=0)
+    async def long(ctx: Context) -> int:
+        text = await ctx.step("write", lambda: "x" * (LONG_BYTES + 1))
+        return await ctx.step("measure", measure, text)
+
+    measure: Callable[[str], int] = broken
+    job = await long.submit()
+    await live_plane.run_worker(until_idle=True)
+    await hangs.submit()
+    try:
+        async with working(live_plane):
+
+            async def one_hangs() -> bool:
+                return hanging._value > 0
+
+            await eventually(one_hangs)
+            measure = len
+            assert await (await job.resume()).result(timeout=PATIENCE_SECONDS) == LONG_BYTES + 1
             let_go.set()
     finally:
         let_go.set()

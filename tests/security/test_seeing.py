@@ -108,16 +108,17 @@ async def test_others_ids_are_answered_as_ids_of_nothing(api: Api, kind: str) ->
     assert found.status_code == nothing.status_code == 404
 
 
-async def test_lists_of_the_dashboard_show_no_secrets_of_errors(api: Api) -> None:
+@pytest.mark.parametrize("secret", ["password=hush-hush-hush", "redis://u:hush-hush-hush@db", "Basic hush-hush-hush"])
+async def test_pages_show_no_secrets_of_errors(api: Api, secret: str) -> None:
     @api.plane.agent("leak")
     async def leak(ctx: Context) -> None:
-        raise ValueError("cannot connect with password=hush-hush-hush to db")
+        raise ValueError(f"cannot connect with {secret} to it")
 
-    await api.plane.submit("leak", max_retries=0)
+    job = await api.plane.submit("leak", max_retries=0)
     await api.plane.run_worker(until_idle=True)
-    client = await api.client("viewer", tenant=None)
+    client = await api.client("admin", tenant=None)
     app = create_dashboard(api.plane)
     async with AsyncClient(transport=ASGITransport(app), base_url="http://localhost", headers=client.headers) as browser:
-        pages = {path: (await browser.get(path)).text for path in ("/", "/jobs")}
-    assert all("leak" in page for page in pages.values())
+        pages = {path: (await browser.get(path)).text for path in ("/", "/jobs", f"/jobs/{job.id}", "/audit")}
+    assert all("cannot connect with" in page for page in pages.values())
     assert not [path for path, page in pages.items() if "hush-hush" in page]

@@ -59,7 +59,7 @@ class ApprovalConfig:
         usual, most = self.token_ttl_seconds, self.max_ttl_seconds
         if usual is not None and most is not None and usual > most:
             raise InvalidInput(
-                f"approval_ttl is {usual:g} s, and no approval may wait longer than {most:g} s.",
+                f"approval_ttl is {duration(usual)}, and no approval may wait longer than {duration(most)}.",
                 field="approval.token_ttl_seconds",
             )
 
@@ -71,8 +71,8 @@ class ApprovalConfig:
         """With the maximum of a plane, which no agent may exceed."""
         if self.max_ttl_seconds is not None and self.max_ttl_seconds > ceiling_seconds:
             raise InvalidInput(
-                f"approval_max_ttl is {self.max_ttl_seconds:g} s, and on this plane no approval may wait longer than "
-                f"{ceiling_seconds:g} s. To allow it: CORTEX_APPROVAL_MAX_TTL_SECONDS",
+                f"approval_max_ttl is {duration(self.max_ttl_seconds)}, and on this plane no approval may wait longer than "
+                f"{duration(ceiling_seconds)}. To allow it: CORTEX_APPROVAL_MAX_TTL_SECONDS",
                 field="approval.max_ttl_seconds",
             )
         return replace(self, max_ttl_seconds=self.max_ttl_seconds or ceiling_seconds)
@@ -92,8 +92,8 @@ class ApprovalConfig:
         wanted = checked_seconds(asked, "ttl")
         if wanted > self._most:
             raise InvalidInput(
-                f"ttl is {wanted:g} s, and no approval of this agent may wait longer than {self._most:g} s. To allow it: "
-                "@plane.agent(..., approval_max_ttl=...), and the setting CORTEX_APPROVAL_MAX_TTL_SECONDS",
+                f"ttl is {duration(wanted)}, and no approval of this agent may wait longer than {duration(self._most)}. "
+                "To allow it: @plane.agent(..., approval_max_ttl=...), and the setting CORTEX_APPROVAL_MAX_TTL_SECONDS",
                 field="ttl",
             )
         return wanted
@@ -261,7 +261,7 @@ def duration(seconds: float) -> str:
         if seconds >= length and seconds % length == 0 and (unit != "day" or seconds > length):
             count = int(seconds // length)
             return f"{count} {unit}{'' if count == 1 else 's'}"
-    return f"{seconds:g} second{'' if seconds == 1 else 's'}"
+    return f"{seconds:.15g} second{'' if seconds == 1 else 's'}"
 
 
 # -- checks --------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def _within(seconds: Any, ttl: float, field: str) -> float | None:
         return None
     checked = checked_seconds(seconds, field)
     if checked >= ttl:
-        raise InvalidInput(f"{field} is after {checked:g} s, and the request expires after {ttl:g} s.", field=field)
+        raise InvalidInput(f"{field} is after {duration(checked)}, and the request expires after {duration(ttl)}.", field=field)
     return checked
 
 

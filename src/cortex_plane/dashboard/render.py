@@ -27,6 +27,7 @@ from cortex_plane.http.auth import anybody, csrf_token, plane_of, seen_by, sessi
 from cortex_plane.jobs.model import INTERNAL_PREFIX
 from cortex_plane.people.roles import Caller, Role
 from cortex_plane.queues.model import Control, Scope
+from cortex_plane.redaction import redacted_text
 from cortex_plane.schedules.cron import parse
 from cortex_plane.schedules.cron.words import describe
 
@@ -61,7 +62,7 @@ def redacted(value: Any, name: str = "") -> Any:
 def _in_text(text: str) -> str:
     text = _without_values(text, NAME_IN_JSON, VALUE_IN_JSON, f'"{HIDDEN}"')
     text = _without_values(text, NAME_OF_SETTING, VALUE_OF_SETTING, HIDDEN)
-    return SECRET_VALUE.sub(HIDDEN, text)
+    return redacted_text(SECRET_VALUE.sub(HIDDEN, text))
 
 
 def _without_values(text: str, names: re.Pattern[str], values: re.Pattern[str], instead: str) -> str:

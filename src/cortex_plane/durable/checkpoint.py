@@ -78,6 +78,8 @@ class Services:
     approvers: Callable[[TenantId, Names | None, str], Awaitable[Approvers]]
     approval: Callable[[ApprovalId], Awaitable[ApprovalRequest | None]]
     set_cleanup: Callable[[JobId, RunId, float | None], Awaitable[bool]]
+    repeats: Callable[[JobId], Awaitable[bool]]
+    """Whether a job takes the place of another that may have made its tool calls."""
     store_now: Callable[[], Awaitable[Instant]]
     clock: Clock
     new_id: NewId
@@ -121,6 +123,7 @@ class Recorder:
         self._is_warned = False
         self._unwritten = 0
         self.cleaning = Cleaning(self)
+        self._repeats: bool | None = None
 
     def now(self) -> int:
         return self.services.clock.now()
@@ -129,6 +132,13 @@ class Recorder:
         """The id of a tool call, and what those of a child follow from: the same each time that this job, or one that takes its
         place, makes the call."""
         return derived_id(self.claimed.effect_root or self.claimed.job_id, key)
+
+    async def repeats(self) -> bool:
+        """Whether a call that is not recorded may have been made before, under the same id."""
+        if self._repeats is None:
+            takes_a_place = self.claimed.effect_root is not None and await self.services.repeats(self.claimed.job_id)
+            self._repeats = self.journal.repeats or takes_a_place
+        return self._repeats
 
     def stop(self, cause: Exception) -> NoReturn:
         """Nothing durable happens in this run any more, whatever the handler catches."""

@@ -78,6 +78,8 @@ class Journal:
     durable_cents: int = 0
     granted_cents: list[int] = field(default_factory=list)
     """What people have added to the job's own budget."""
+    repeats: bool = False
+    """The record was begun anew, so calls that are not in it may have been made before."""
     new_blobs: list[Blob] = field(default_factory=list)
     """Large results and segments that the next checkpoint brings."""
     order: int = 0
@@ -295,6 +297,8 @@ class Journal:
         }
         if self.granted_cents:
             engine["granted_cents"] = self.granted_cents
+        if self.repeats:
+            engine["repeats"] = True
         if self.sealed.last:
             engine["sealed"] = self.sealed.as_json()
         return {

@@ -144,6 +144,7 @@ def journal_from(
         step_id=blob["step_id"],
         durable_cents=engine["spent_cents"],
         granted_cents=list(engine.get("granted_cents", ())),
+        repeats=engine.get("repeats", False),
         order=max((entry["order"] for entry in engine["steps"].values()), default=0),
         sealed=record.sealed.anew() if anew else record.sealed,
         tail=Tail({key: dumps(entry) for key, entry in steps.items()}, [dumps(step) for step in recent["execution_log"]]),

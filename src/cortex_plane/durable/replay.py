@@ -164,6 +164,9 @@ def _services(clock: Clock, new_id: NewId, files: Path, reworded: Callable[[str]
     async def noted(*_: Any) -> bool:
         return True
 
+    async def never(_: JobId) -> bool:
+        return False
+
     async def awaited(child_id: JobId) -> NoReturn:
         raise AwaitChild(child_id)
 
@@ -184,6 +187,7 @@ def _services(clock: Clock, new_id: NewId, files: Path, reworded: Callable[[str]
         approvers=unreachable,
         approval=undecided,
         set_cleanup=noted,
+        repeats=never,
         store_now=now,
         clock=clock,
         new_id=new_id,

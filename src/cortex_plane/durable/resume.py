@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +18,7 @@ from cortex_plane.jobs.changes import add_linked
 from cortex_plane.jobs.model import BornWith, Claimed, JobId
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.json import encode, normal
+from cortex_plane.worker.threads import in_a_thread
 
 if TYPE_CHECKING:
     from cortex_plane.agents.code import AgentCode
@@ -54,7 +54,8 @@ async def resume(
     is_long = _length(stored) > LONG_BYTES
     record = await _done(is_long, lambda: checked_record(stored))
     if _begins_anew(record.blob, agent, claimed):
-        journal = Journal(seed=services.new_id(), state_version=agent.state_version, sealed=record.sealed.anew())
+        sealed = record.sealed.anew()
+        journal = Journal(seed=services.new_id(), state_version=agent.state_version, sealed=sealed, repeats=True)
     else:
         digests = blob_digests(record.blob)
         found = await checkpoints.blobs(claimed.job_id, digests) if digests else {}
@@ -75,7 +76,7 @@ def _length(stored: StoredCheckpoint) -> int:
 
 
 async def _done(in_thread: bool, work: Callable[[], Result]) -> Result:
-    return await asyncio.to_thread(work) if in_thread else work()
+    return await in_a_thread(work) if in_thread else work()
 
 
 def _begins_anew(blob: Blob, agent: AgentCode, claimed: Claimed) -> bool:

@@ -188,6 +188,7 @@ class EngineData(Strict):
     seed: str
     spent_cents: int
     granted_cents: list[int] = []
+    repeats: bool = False
     steps: dict[str, JournalEntry]
 
 

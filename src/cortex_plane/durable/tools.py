@@ -127,7 +127,7 @@ class ToolRunner(Runner):
             kwargs,
             started_at=recorder.now(),
             after=recorder.journal.step_index,
-            begun=tool is not None,
+            begun=tool is not None or await self._may_repeat(),
             asked=(entry or {}).get("asked") or 0,
             doubt=(entry or {}).get("doubt"),
         )
@@ -161,6 +161,10 @@ class ToolRunner(Runner):
         if entry["error"].get("type") == ToolUncertain.__name__:
             return ToolUncertain(self.name, tool.invocation_id, entry.get("doubt"))
         return StepFailed(self.name, entry["error"], key)
+
+    async def _may_repeat(self) -> bool:
+        """A call that is not recorded: by a job that failed, and that this one runs again from the beginning, for example."""
+        return self.options.verify is not None and self.changes_something and await self.recorder.repeats()
 
     def _check_renamed(self, scope: Scope) -> None:
         """A call that is new, while one that is recorded was not asked for: as likely as not it is the same one, renamed."""
@@ -298,6 +302,7 @@ class ToolRunner(Runner):
         if not self.changes_something:
             return None
         self.recorder.reach("before_settle", self.name)
+        self.recorder.journal.tools.setdefault(call.tool.invocation_id, call.tool)
         if self.options.verify is not None:
             return await self._verified(call)
         return await self._decided(call) if call.in_doubt else None

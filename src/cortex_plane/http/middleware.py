@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cortex_plane.http.problems import MEDIA_TYPE, TOO_LARGE, TOO_SLOW, WRONG_HOST, Kind, problem
+from cortex_plane.http.problems import COOKIES_TOO_LARGE, MEDIA_TYPE, TOO_LARGE, TOO_SLOW, WRONG_HOST, Kind, problem
 from cortex_plane.ids import NewId
 from cortex_plane.metrics.service import count, histogram
 
@@ -82,6 +82,8 @@ CLOSING = {"Connection": "close"}
 """The rest of such a body is not waited for."""
 MOST_BRACKETS = 200_000
 """To read a body of 4 MB that is nothing but empty lists took 5 s, before anybody was asked who they are."""
+MOST_COOKIE_CHARACTERS = 8_192
+"""Python before 3.11.10 and 3.12.6 takes 3 s to read 60,000 characters of cookies full of backslashes (CVE-2024-7592)."""
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 # No inline script anywhere, nothing from elsewhere, nobody may frame us.
@@ -130,6 +132,8 @@ class Frame:
         host = host_name(headers.get("host", ""))
         if ANY_HOST not in self._limits.hosts and host not in self._limits.hosts:
             return WRONG_HOST, f"This server does not answer for {host!r:.80}. To let it: CORTEX_HTTP_HOSTS"
+        if sum(map(len, headers.getlist("cookie"))) > MOST_COOKIE_CHARACTERS:
+            return COOKIES_TOO_LARGE, f"The cookies may have {MOST_COOKIE_CHARACTERS:,} characters."
         length = headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length[:18]) > self._limits.body_bytes:
             return TOO_LARGE, self._too_large()

@@ -126,13 +126,14 @@ METHOD_NOT_ALLOWED = Kind("method-not-allowed", 405, "This address does not take
 TOO_LARGE = Kind("body-too-large", 413, "The body is too large")
 TOO_SLOW = Kind("body-too-slow", 408, "The body did not arrive in time")
 WRONG_HOST = Kind("wrong-host", 421, "This server does not answer for that host")
+COOKIES_TOO_LARGE = Kind("cookies-too-large", 431, "The cookies are too large")
 UNEXPECTED = Kind("unexpected", 500, "Something unexpected happened")
 OF_APPROVALS = (ALREADY_DECIDED, APPROVAL_EXPIRED, APPROVAL_WITHDRAWN, MAY_NOT_DECIDE)
 OF_HTTP = {kind.status: kind for kind in (MALFORMED, NO_SUCH_ROUTE, METHOD_NOT_ALLOWED, TOO_LARGE, TOO_SLOW)}
 
 
 def all_kinds() -> dict[str, Kind]:
-    of_http = (MALFORMED, NO_SUCH_ROUTE, METHOD_NOT_ALLOWED, TOO_LARGE, TOO_SLOW, WRONG_HOST, UNEXPECTED)
+    of_http = (MALFORMED, NO_SUCH_ROUTE, METHOD_NOT_ALLOWED, TOO_LARGE, TOO_SLOW, WRONG_HOST, COOKIES_TOO_LARGE, UNEXPECTED)
     kinds = [*KINDS.values(), *OF_APPROVALS, *of_http]
     return {kind.code: kind for kind in kinds}
 

@@ -173,6 +173,20 @@ join cortex.job j on j.id = c.id
 order by c.place desc
 limit 1;
 
+-- name: repeats
+-- One row if a job, or one that called it, takes the place of another with the ids of its tool calls; otherwise none.
+with recursive line (id, parent_id, repeats) as (
+  select j.id, j.parent_id, j.retry_of is not null and j.effect_root is not null from cortex.job j where j.id = :id
+  union all
+  select p.id, p.parent_id, p.retry_of is not null and p.effect_root is not null
+  from line l
+  join cortex.job p on p.id = l.parent_id
+)
+select 1 as repeats
+from line
+where repeats
+limit 1;
+
 -- name: end_overdue [postgres]
 -- Ends jobs whose deadline has passed, at most :limit, and returns how many.
 -- Differs: a function locks the queue entries first, then the jobs, and leaves what others hold.

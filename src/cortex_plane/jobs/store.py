@@ -348,6 +348,10 @@ class JobStore:
             return JobId(str(row["id"])), JobStatus(row["status"])
         return None
 
+    async def repeats(self, job_id: JobId) -> bool:
+        """Whether a job, or one that called it, takes the place of another with the ids of its tool calls."""
+        return bool(await self._database.read("jobs/repeats", id=job_id))
+
     async def chain(self, job_id: JobId) -> list[JobSummary]:
         """The retry chain that a job belongs to, from the first job to the last; the job alone if there is no other."""
         return [rows.job_summary(row) for row in await self._database.read("jobs/chain", id=job_id)]

@@ -29,6 +29,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: None)  # Sent to all processes of a service. Its worker hears it, and tells.
     orders, marker = _orders(), int(sys.argv[1])
     _end_with_the_worker()
     opening = json.loads(orders.readline())

@@ -12,6 +12,7 @@ interrupted, superseded ──────────────▶    ends it
                     ◀── "started"          calls the handler; writes checkpoints and outcome itself, under the same run id
 exit code 0: the outcome is written
 anything else after "started": the job has killed its process, and that is proved
+SIGTERM before: whoever stops the worker stops all of its processes; the job goes on elsewhere
 anything else before: it could not be opened there, so it runs here
 """
 
@@ -170,6 +171,8 @@ class IsolatedExecution(Execution):
         if process.returncode == 0 or self._ending == "superseded":
             return None
         if self._ending == "interrupted":
+            return Interrupted()
+        if not started and process.returncode == -signal.SIGTERM:  # It came before the process could hear it.
             return Interrupted()
         if not started:
             self._returned = False

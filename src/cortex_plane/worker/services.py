@@ -92,6 +92,7 @@ class Lender:
             approvers=patient(partial(find_approvers, self.store.people), self.clock),
             approval=patient(self.store.approvals.get, self.clock),
             set_cleanup=patient(self.store.jobs.set_cleanup, self.clock),
+            repeats=patient(self.store.jobs.repeats, self.clock),
             store_now=patient(self.store.workers.now, self.clock),
             clock=clock,
             new_id=self.new_id,

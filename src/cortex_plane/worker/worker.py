@@ -76,7 +76,8 @@ LONGEST_CLAIM_PAUSE_SECONDS = 10.0
 START_ANEW_SECONDS = 1.0
 REFUSED_AGAIN_SECONDS = 60.0
 ECHO_SECONDS = 0.5
-"""Whoever ends a program cancels all of its tasks, and some of them cancel others: that is one wish."""
+"""Whoever ends a program cancels all of its tasks, and some of them cancel others; a cancel scope of anyio cancels in every turn
+of the loop. What comes without a pause is one wish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +194,13 @@ class Worker:
 
     def _leave_now(self) -> None:
         """As `stop()`, without waiting for handlers; the second time, without waiting for anything."""
-        now = self._clock.elapsed()
-        if self._told_to_leave_at is None:
-            self._told_to_leave_at = now
+        before, now = self._told_to_leave_at, self._clock.elapsed()
+        self._told_to_leave_at = now
+        if before is None:
             log.warning("worker_cancelled", action="Its handlers are interrupted, and their jobs go on elsewhere.")
             self._hurry.set()
             self.stop()
-        elif now - self._told_to_leave_at > ECHO_SECONDS:
+        elif now - before > ECHO_SECONDS:
             self._lose_lease("it was cancelled a second time")
 
     def _drain(self) -> None:

@@ -30,7 +30,7 @@ class Mailbox(NamedTuple):
 
 
 class EmailInDoubt(Unavailable, ConnectionError):
-    """The connection broke before the answer came: nobody knows whether the e-mail was taken."""
+    """The connection or the server broke before the answer came: nobody knows whether the e-mail was taken."""
 
 
 @dataclass(frozen=True, slots=True)

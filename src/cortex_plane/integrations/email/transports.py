@@ -28,6 +28,9 @@ MESSAGE_LIMIT = 500
 # Request timeout, too early, too many requests: the request itself is fine.
 TRY_AGAIN = frozenset({408, 425, 429})
 
+# A server that broke down, or a proxy that got no answer from it: the e-mail may be on its way.
+MAY_HAVE_SENT = frozenset({500, 502, 504})
+
 
 async def post(url: str, *, headers: Mapping[str, str], **body: Any) -> httpx.Response:
     import httpx
@@ -41,13 +44,16 @@ async def post(url: str, *, headers: Mapping[str, str], **body: Any) -> httpx.Re
         raise kind(f"{httpx.URL(url).host} gave no answer: {str(error) or type(error).__name__}") from error
 
 
-def check(response: httpx.Response, service: str, message: str) -> None:
-    """A request that is refused will be refused again; a server that is busy or broken may recover, and may say when."""
+def check(response: httpx.Response, service: str, message: str, *, sends: bool = True) -> None:
+    """A request that is refused will be refused again; a server that is busy or broken may recover, and may say when. If it broke
+    over a request that sends, nobody knows whether it did."""
     if response.is_success:
         return
     said = f"{service} answered {response.status_code}: {message[:MESSAGE_LIMIT] or response.reason_phrase}"
     if response.is_client_error and response.status_code not in TRY_AGAIN:
         raise PermanentFailure(said)
+    if sends and response.status_code in MAY_HAVE_SENT:
+        raise EmailInDoubt(said)
     wait = retry_after_seconds(response.headers.get("retry-after", ""), utc_now(), response.headers.get("date", ""))
     raise Unavailable(said) if wait is None else RetryAfter(wait, said)
 
@@ -258,7 +264,7 @@ class GraphTransport:
         except EmailInDoubt as error:  # Nothing was to be sent yet.
             raise Unavailable(str(error)) from error
         answer = document_of(response)
-        check(response, "The Microsoft login", str(answer.get("error_description") or answer.get("error") or ""))
+        check(response, "The Microsoft login", str(answer.get("error_description") or answer.get("error") or ""), sends=False)
         self._token = str(answer.get("access_token", ""))
         self._token_until = time.monotonic() + float(answer.get("expires_in", 0)) - RENEW_SECONDS_BEFORE
 

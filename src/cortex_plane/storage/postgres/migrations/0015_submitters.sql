@@ -3,10 +3,17 @@
 --   by name       as a program gave it, "user:NAME" of whoever signed in or used a key of theirs, "cli:NAME" of a login
 --   by key        "key:PREFIX": whose key it is, and who made it
 --   by session    whose conversation it came out of
---   by grant      whose grant it was started under, and who asked for it
+--   by grant      whose grant it was started under, "grant:ID", also when it is a fork of that work, and who asked for it
 --   submitters    the same of others: its parent's, the editor and trigger of its schedule, whoever had it run again
 --
 -- A service account stands for the admin who owns it.
+
+-- The id of `KIND:ID`; null for any other text. An index on the id is of use: an id that is made text would be looked for in the whole table.
+create function cortex.id_in_signature(_signature text, _kind text) returns uuid language sql immutable as $$
+  select case
+    when _signature ~ ('^' || _kind || ':[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$') then right(_signature, 36)::uuid
+  end;
+$$;
 
 create view cortex.job_submitter as
 select j.id as job_id, coalesce(u.owner_id, u.id) as user_account_id
@@ -67,15 +74,26 @@ union all
 select j.id, s.user_account_id
 from cortex.job j
 cross join lateral jsonb_array_elements_text(j.submitters) e
-join cortex.session s on e.value like 'session:%' and s.id::text = substr(e.value, 9)
+join cortex.session s on s.id = cortex.id_in_signature(e.value, 'session')
 union all
-select j.id, g.user_account_id
+select j.id, coalesce(u.owner_id, u.id)
 from cortex.job j
 join cortex.execution_request r on r.id = j.request_id
 join cortex.execution_grant g on g.id = r.grant_id
-where g.user_account_id is not null
+join cortex.user_account u on u.id = g.user_account_id
 union all
-select j.id, u.id
+select j.id, coalesce(u.owner_id, u.id)
+from cortex.job j
+join cortex.execution_grant g on g.id = cortex.id_in_signature(j.created_by, 'grant')
+join cortex.user_account u on u.id = g.user_account_id
+union all
+select j.id, coalesce(u.owner_id, u.id)
+from cortex.job j
+cross join lateral jsonb_array_elements_text(j.submitters) e
+join cortex.execution_grant g on g.id = cortex.id_in_signature(e.value, 'grant')
+join cortex.user_account u on u.id = g.user_account_id
+union all
+select j.id, coalesce(u.owner_id, u.id)
 from cortex.job j
 join cortex.execution_request r on r.id = j.request_id and r.service_name like 'user:%'
 join cortex.user_account u on u.name = substr(r.service_name, 6);

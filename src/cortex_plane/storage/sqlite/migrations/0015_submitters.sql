@@ -3,7 +3,7 @@
 --   by name       as a program gave it, "user:NAME" of whoever signed in or used a key of theirs, "cli:NAME" of a login
 --   by key        "key:PREFIX": whose key it is, and who made it
 --   by session    whose conversation it came out of
---   by grant      whose grant it was started under, and who asked for it
+--   by grant      whose grant it was started under, "grant:ID", also when it is a fork of that work, and who asked for it
 --   submitters    the same of others: its parent's, the editor and trigger of its schedule, whoever had it run again
 --
 -- A service account stands for the admin who owns it. The casts keep one affinity in all parts, without which SQLite would read every job.
@@ -69,13 +69,24 @@ from job j
 cross join json_each(j.submitters) e
 join session s on e.value like 'session:%' and s.id = substr(e.value, 9)
 union all
-select j.id, g.user_account_id
+select j.id, cast(coalesce(u.owner_id, u.id) as text)
 from job j
 join execution_request r on r.id = j.request_id
 join execution_grant g on g.id = r.grant_id
-where g.user_account_id is not null
+join user_account u on u.id = g.user_account_id
 union all
-select j.id, u.id
+select j.id, cast(coalesce(u.owner_id, u.id) as text)
+from job j
+join execution_grant g on j.created_by like 'grant:%' and g.id = substr(j.created_by, 7)
+join user_account u on u.id = g.user_account_id
+union all
+select j.id, cast(coalesce(u.owner_id, u.id) as text)
+from job j
+cross join json_each(j.submitters) e
+join execution_grant g on e.value like 'grant:%' and g.id = substr(e.value, 7)
+join user_account u on u.id = g.user_account_id
+union all
+select j.id, cast(coalesce(u.owner_id, u.id) as text)
 from job j
 join execution_request r on r.id = j.request_id and r.service_name like 'user:%'
 join user_account u on u.name = substr(r.service_name, 6);
