@@ -133,31 +133,30 @@ async def by_a_run_that_her_service_account_asked_for(plane: TestPlane) -> None:
 async def by_fork_of_a_run_under_her_grant(plane: TestPlane) -> None:
     grant = await plane.grants.add(["agent:run:*"], user="ann")
     run_id = await run_under(plane, grant.id, service_name="user:carl")
-    await plane.cancel(run_id)
+    await plane.jobs.cancel(run_id)
     await plane.checkpoints.fork(run_id, from_step="look", created_by="user:carl")
 
 
 async def by_fork_of_a_child_under_her_grant(plane: TestPlane) -> None:
     grant = await plane.grants.add(["agent:run:*"], user="ann")
     run_id = await run_under(plane, grant.id, graph="agent:caller", service_name="user:carl")
-    [child] = [job.id for job in await plane.list() if job.job_type == "gate"]
+    [child] = [job.id for job in await plane.jobs.list() if job.job_type == "gate"]
     for job_id in (run_id, child):
-        await plane.cancel(job_id)
+        await plane.jobs.cancel(job_id)
     await plane.checkpoints.fork(child, from_step="look", created_by="user:carl")
 
 
 async def by_child_that_outlives_the_record_of_its_request(plane: TestPlane) -> None:
     grant = await plane.grants.add(["agent:run:*"], user="ann")
     run_id = await run_under(plane, grant.id, graph="agent:spawner")
-    assert (await plane.get(run_id)).status is JobStatus.COMPLETED
+    assert (await plane.jobs.get(run_id)).status is JobStatus.COMPLETED
     ended_before = plane.clock.moment() + timedelta(days=3_650)
-    assert await (await plane.store).retention.delete_records(RecordKind.REQUEST, ended_before, 10) == 1
+    assert await plane.store.retention.delete_records(RecordKind.REQUEST, ended_before, 10) == 1
 
 
 async def run_under(plane: TestPlane, grant_id: str, graph: str = "agent:gate", service_name: str | None = None) -> str:
-    opened = await plane._open_here()
     wish = RunWish(graph, "the-key", grant_id, {}, service_name)
-    run = await start_run(opened.store, opened.directory, plane.clock, plane._ids, wish)
+    run = await start_run(plane.store, plane.directory, plane.clock, plane._ids, wish)
     await plane.work()
     return run.run_id
 

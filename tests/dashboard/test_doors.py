@@ -175,7 +175,7 @@ async def test_no_page_shows_or_changes_what_belongs_to_another_tenant(
 async def _standing(site: Site) -> list[object]:
     plane = site.plane
     return [
-        await plane.list(),
+        await plane.jobs.list(),
         await plane.approvals.list(),
         await plane.schedules.list(),
         await plane.access.keys(tenant="default"),
