@@ -63,6 +63,7 @@ async def test_a_plane_that_is_closed_has_its_workers_leave_first(live_plane: Pl
 
     await asyncio.wait_for(live_plane.close(), PATIENCE_SECONDS)
     await asyncio.wait_for(worker, PATIENCE_SECONDS)
+    await live_plane.open()
 
     waiting = await job.job()
     assert sleeper.interrupted.is_set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -155,7 +156,7 @@ async def test_a_worker_that_is_asked_to_stop_while_the_database_is_away_ends_al
     monkeypatch.setattr("cortex_plane.worker.worker.LAST_WORD_SECONDS", 0.3)
     counter, faulty = Counter(live_plane), await faulty_store(live_plane)
     outage = Outage()
-    faulty.around("workers", "beat", outage.blocking)
+    faulty.around("workers", "heartbeat", lambda make, worker_id: partial(outage.blocking, make(worker_id)))
     for part, method in [("queue", "claim"), ("queue", "open_runs"), ("workers", "leave"), ("workers", "give_up")]:
         faulty.around(part, method, outage)
 

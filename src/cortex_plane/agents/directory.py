@@ -48,7 +48,7 @@ class Directory:
             self._registered.update(code.job_type for code in missing)
 
     async def agent(self, job_type: str) -> AgentRecord:
-        if job_type in self._codes and job_type not in self._registered:
+        if job_type not in self._agents or job_type not in self._registered:
             await self.register()
         if job_type not in self._agents:
             await self.refresh()
