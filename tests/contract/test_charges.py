@@ -67,7 +67,7 @@ async def test_what_an_operator_has_run_again_is_charged_to_the_grant(plane: Tes
     assert (await plane.jobs.get(run_id)).status is JobStatus.FAILED
     shop.breaks = False
 
-    again = await getattr(plane, verb)(run_id, actor="operator")
+    again = await getattr(plane.jobs, verb)(run_id, actor="operator")
     await plane.work()
 
     assert (await plane.jobs.get(again.id)).status is JobStatus.COMPLETED
@@ -97,7 +97,7 @@ async def test_nothing_is_run_again_under_a_grant_that_was_revoked(plane: TestPl
     before = await plane.jobs.list()
 
     with pytest.raises(GrantRefused, match="revoked by ann"):
-        await getattr(plane, verb)(run_id)
+        await getattr(plane.jobs, verb)(run_id)
 
     assert await plane.jobs.list() == before
 

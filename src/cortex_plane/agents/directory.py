@@ -56,6 +56,11 @@ class Directory:
             raise UnknownAgent(job_type, self.known_agents())
         return self._agents[job_type]
 
+    async def agents(self) -> list[AgentRecord]:
+        """All agents that are registered, the plane's own and those of other programs too."""
+        await self.register()
+        return await self._store.agents.list()
+
     def forget_tenant(self, name: str) -> None:
         self._tenants.pop(name, None)
 

@@ -63,7 +63,7 @@ async def overview(request: Request, caller: Annotated[Caller, known()], plane: 
         look_at_failures(store, plane.clock, caller.tenant_id),
         store.tenants.count_jobs(caller.tenant_id),
         store.workers.list(MOST_WORKERS),
-        store.agents.list(),
+        plane.directory.agents(),
     )
     return await page(
         request,

@@ -68,7 +68,7 @@ async def jobs(
         )
     except CortexError as error:
         problem = str(error)
-    agents = [one.job_type for one in await plane.store.agents.list() if not one.job_type.startswith("cortex.")]
+    agents = [one.job_type for one in await plane.directory.agents() if not one.job_type.startswith("cortex.")]
     return await page(
         request,
         caller,

@@ -138,7 +138,7 @@ async def list_agents(caller: Viewer, plane: ThePlane) -> list[Agent]:
         Agent(
             name=agent.job_type, config=agent.config, control=controls.get(agent.job_type) or Control(Scope.AGENT, agent.job_type)
         )
-        for agent in await plane.store.agents.list()
+        for agent in await plane.directory.agents()
         if not agent.job_type.startswith(INTERNAL_PREFIX)
     ]
     return agents if caller.may(Role.VIEWER, everywhere=True) else [_for_one_tenant(agent, caller) for agent in agents]

@@ -111,7 +111,7 @@ async def gate(request: Request, caller: Annotated[Caller, require(Role.VIEWER)]
     store = plane.store
     controls = [seen_by(caller, control) for control in await store.controls.list()]
     of_agents = {control.name: control for control in controls if control.scope is Scope.AGENT}
-    names = [one.job_type for one in await store.agents.list() if not one.job_type.startswith(INTERNAL_PREFIX)]
+    names = [one.job_type for one in await plane.directory.agents() if not one.job_type.startswith(INTERNAL_PREFIX)]
     history = await plane.audit.list(object_id="gate", limit=10) if caller.may(Role.VIEWER, everywhere=True) else []
     return await page(
         request,

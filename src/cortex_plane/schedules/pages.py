@@ -230,7 +230,7 @@ async def _form(
 
 
 async def _targets(plane: Plane, caller: Caller) -> list[str]:
-    agents = [agent.job_type for agent in await plane.store.agents.list()]
+    agents = [agent.job_type for agent in await plane.directory.agents()]
     templates = [template.name for template in await plane.templates.list(tenant=caller.tenant)]
     return [
         *(f"{AGENT_TARGET}{name}" for name in agents if not name.startswith(INTERNAL_PREFIX)),
