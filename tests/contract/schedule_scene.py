@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from cortex_plane.agents.directory import Directory
 from cortex_plane.durable.context import Context
 from cortex_plane.durable.suspension import SleepUntil
 from cortex_plane.grants.execution import LocalExecution
@@ -112,7 +111,7 @@ class NotedExecution:
 async def runner(plane: TestPlane, execution: ExecutionService | None = None) -> SlotRunner:
     """What looks after slots, without a worker around it."""
     store = plane.store
-    directory = Directory(store)
+    directory = plane.directory
     service = execution or LocalExecution(store, directory, plane.clock, new_id)
     return SlotRunner(store, directory, service, plane.clock, new_id)
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from cortex_plane.agents.directory import Directory
 from cortex_plane.grants.execution import RunWish, start_run
 from cortex_plane.grants.model import GrantRefused, Started
 from cortex_plane.ids import new_id
@@ -23,7 +22,7 @@ Start = Callable[[str], Awaitable[Started]]
 
 async def starter(plane: TestPlane, grant_id: str) -> Start:
     store = plane.store
-    directory = Directory(store)
+    directory = plane.directory
 
     async def start(key: str) -> Started:
         return await start_run(store, directory, plane.clock, new_id, RunWish("agent:report", key, grant_id, {}))

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import anyio.lowlevel
 import pytest
 
-from cortex_plane.agents.directory import Directory
 from cortex_plane.approvals.decisions import Decided, NotAllowed, Unknown, hash_of
 from cortex_plane.approvals.messages import Address, ApprovalMessage, ClosedMessage, Sent
 from cortex_plane.approvals.notify import Errand, Notifier
@@ -294,7 +293,7 @@ async def test_a_message_that_is_not_sent_because_of_an_unlinking_leaves_the_oth
     request = await store.approvals.get(asked.id)
     assert request is not None
     await plane.people.unlink("ann", gone.id)
-    notifier = Notifier(store, Directory(store), plane.channels, "http://localhost", lambda size: b"7" * size)
+    notifier = Notifier(store, plane.directory, plane.channels, "http://localhost", lambda size: b"7" * size)
     late = SimpleNamespace(job_id=JobId(new_id()), tenant_id=request.tenant_id)
 
     answer = await notifier._deliver(Errand(late, request, ann.id, "remind"), gone)  # type: ignore[arg-type]

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.agents.directory import Directory
 from cortex_plane.durable.context import Context
 from cortex_plane.errors import Denied, Unavailable
 from cortex_plane.grants.execution import RunWish, look_at_run, start_run
@@ -160,8 +159,8 @@ async def test_reconciler_guarantees_chain(plane: TestPlane, fate: str, database
         async with raw_client(database_url, plane.clock) as raw:
             await raw(f"delete from cortex.job where id = '{job_id}'")
 
-    mended = await mend_schedules(store, Directory(store), new_id)
-    again = await mend_schedules(store, Directory(store), new_id)
+    mended = await mend_schedules(store, plane.directory, new_id)
+    again = await mend_schedules(store, plane.directory, new_id)
 
     assert (mended, again) == (1, 0)
     await plane.clock.advance(HOUR)
@@ -184,7 +183,7 @@ async def test_grant_validated_twice(plane: TestPlane, database_url: str) -> Non
     assert await statuses(plane, "hourly") == [("10:00", "grant_revoked")]
     wish = RunWish("agent:report", "key", schedule.grant_id, {})
     with pytest.raises(GrantRefused, match="was revoked"):
-        await start_run(store, Directory(store), plane.clock, new_id, wish)
+        await start_run(store, plane.directory, plane.clock, new_id, wish)
 
 
 async def test_the_service_validates_the_scope_the_time_and_the_uses(plane: TestPlane) -> None:
@@ -194,7 +193,7 @@ async def test_the_service_validates_the_scope_the_time_and_the_uses(plane: Test
     store = plane.store
 
     async def start(graph_id: str, key: str) -> None:
-        await start_run(store, Directory(store), plane.clock, new_id, RunWish(graph_id, key, grant.id, {}))
+        await start_run(store, plane.directory, plane.clock, new_id, RunWish(graph_id, key, grant.id, {}))
 
     with pytest.raises(GrantRefused, match=r"does not allow agent:other.*agent:run:other"):
         await start("agent:other", "a")
@@ -303,7 +302,7 @@ async def test_execution_idempotency_persisted(plane: TestPlane, database_url: s
 
     async def start(kind: str) -> tuple[JobId, bool]:
         wish = RunWish("agent:report", "the-key", grant.id, {"kind": kind})
-        started = await start_run(store, Directory(store), plane.clock, new_id, wish)
+        started = await start_run(store, plane.directory, plane.clock, new_id, wish)
         return started.run_id, started.replayed
 
     run_id, first = await start("x")
@@ -335,7 +334,7 @@ async def test_run_ownership_boundary(plane: TestPlane, database_url: str) -> No
 
     async def run(key: str) -> str:
         wish = RunWish("agent:report", key, schedule.grant_id, {})
-        started = await start_run(store, Directory(store), plane.clock, new_id, wish)
+        started = await start_run(store, plane.directory, plane.clock, new_id, wish)
         await plane.run_worker(["default"], until_idle=True)
         return (await look_at_run(store, plane.clock, started.run_id)).progress
 

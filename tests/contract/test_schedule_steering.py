@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cortex_plane.agents.directory import Directory
 from cortex_plane.durable.context import Context
 from cortex_plane.errors import Conflict, InvalidInput
 from cortex_plane.grants.model import GrantRefused
@@ -242,7 +241,7 @@ async def test_new_time_zone_data_is_reckoned_with_and_no_time_of_day_comes_twic
     await plane.clock.advance(HOUR)
     await settle(plane)
 
-    mended = await mend_schedules(store, Directory(store), new_id, zone_data="of tomorrow")
+    mended = await mend_schedules(store, plane.directory, new_id, zone_data="of tomorrow")
 
     after = await plane.schedules.get("daily")
     assert (mended, before.zone_data == after.zone_data, after.zone_data) == (1, False, "of tomorrow")
@@ -283,7 +282,7 @@ async def test_a_slot_whose_job_was_lost_gets_another_and_ends_as_its_run_does(p
     await store.jobs.cancel((await plane.schedules.get(schedule.id)).slot_job_id or schedule.id, None, None)  # type: ignore[arg-type]
 
     await plane.clock.advance(HOUR)
-    await mend_schedules(store, Directory(store), new_id)
+    await mend_schedules(store, plane.directory, new_id)
     await settle(plane)
     assert await statuses(plane, "hourly") == [("10:00", "running")]
     free.set()

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cortex_plane.agents.directory import Directory
 from cortex_plane.durable.context import Context
 from cortex_plane.errors import Unavailable
 from cortex_plane.grants.execution import LocalExecution
@@ -131,7 +130,7 @@ async def test_a_slot_that_is_replaced_while_it_starts_leaves_nothing_behind(pla
 
     async def meanwhile() -> None:
         [slot] = await slots(plane, "hourly")
-        make_job = await slot_jobs(plane.store, Directory(plane.store), new_id)
+        make_job = await slot_jobs(plane.store, plane.directory, new_id)
         await plane.store.slots.end(slot.id, "error", "replaced", "in the middle", make_job)
 
     service = NotedExecution(meanwhile=meanwhile)
@@ -148,10 +147,10 @@ async def test_a_run_that_was_started_and_not_noted_is_stopped_when_its_slot_is_
     store, at = plane.store, schedule.next_run_at
     assert at is not None
     await plane.clock.set(at)
-    make_job = await slot_jobs(store, Directory(store), new_id)
+    make_job = await slot_jobs(store, plane.directory, new_id)
     first_job = JobId(schedule.slot_job_id or "")
     await store.slots.begin(schedule.id, at, "cron", first_job, make_job)
-    service = LocalExecution(store, Directory(store), plane.clock, new_id)
+    service = LocalExecution(store, plane.directory, plane.clock, new_id)
     started = await service.start("agent:slow", slot_key(schedule.id, at), schedule.grant_id, {}, "cortex-scheduler")
 
     await plane.clock.advance(hours=1)
@@ -187,7 +186,7 @@ async def test_a_start_that_is_refused_though_it_was_carried_out_leaves_the_slot
     store, at = plane.store, schedule.next_run_at
     assert at is not None
     await plane.clock.set(at)
-    real = LocalExecution(store, Directory(store), plane.clock, new_id)
+    real = LocalExecution(store, plane.directory, plane.clock, new_id)
 
     async def meanwhile() -> None:
         await real.start("agent:report", slot_key(schedule.id, at), schedule.grant_id, {}, "cortex-scheduler")
@@ -226,7 +225,7 @@ async def test_a_replaced_run_is_stopped_though_the_service_is_away_for_hours(pl
     await plane.work()
     [first] = await slots(plane, "hourly")
     store = plane.store
-    make_job = await slot_jobs(store, Directory(store), new_id)
+    make_job = await slot_jobs(store, plane.directory, new_id)
     await store.slots.end(first.id, "error", "replaced", "The slot of 11:00 took its place.", make_job)
 
     away = NotedExecution(refuses_stop=Unavailable("The execution service answered 503: away"))

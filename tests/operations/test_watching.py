@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cortex_plane import Context
-from cortex_plane.agents.directory import Directory
 from cortex_plane.jobs import follow as watch_jobs
 from cortex_plane.jobs import watch_lists
 from cortex_plane.jobs.events import StateChanged
@@ -105,7 +104,7 @@ async def test_whoever_follows_the_same_list_is_told_by_the_same_look(plane: Tes
     store = plane.store
     echo = agent(plane)
     looks = counted(store.job_search, "page", monkeypatch)
-    lists = ListWatch(store, Directory(store), plane.clock)
+    lists = ListWatch(store, plane.directory, plane.clock)
     seen: list[JobPage] = []
 
     async def listen(key: ListKey) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from cortex_plane import JobHandle, JobStatus, Plane
-from cortex_plane.agents.directory import Directory
 from cortex_plane.agents.model import AgentConfig, AgentRecord
 from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import DEFAULT_TENANT_ID, AgentId, Claimed, JobId, NewJob, RunId, WorkerId
@@ -39,7 +38,7 @@ async def working(plane: Plane, **options: Any) -> AsyncIterator[None]:
 async def worker_on(plane: Plane, store: Store, **options: Any) -> AsyncIterator[Worker]:
     """A worker with the plane's agents on a store that the test has tampered with."""
     defaults = {"queues": ("default",), "lease_seconds": plane.settings.lease_seconds, "grace_seconds": 0.3}
-    lender = Lender(store, Directory(store), plane.clock, new_id, lambda: 0.5, DEFAULT_TERMS)
+    lender = Lender(store, plane.directory, plane.clock, new_id, lambda: 0.5, DEFAULT_TERMS)
     worker = Worker(store, plane.agents, WorkerOptions(**{**defaults, **options}), plane.clock, new_id, lambda: 0.5, lender)
     task = asyncio.create_task(worker.run())
     try:

@@ -11,7 +11,6 @@ import pytest
 
 from cortex_plane import Context, InvalidInput, JobStatus, Submission
 from cortex_plane.agents.code import AgentCode
-from cortex_plane.agents.directory import Directory
 from cortex_plane.agents.model import AgentConfig
 from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import DEFAULT_TENANT_ID, INTERNAL_QUEUE, JobId, NewJob
@@ -33,7 +32,7 @@ async def worker_with_errands(
     store = plane.store
     await register_agent(store, AgentConfig(queue=INTERNAL_QUEUE), ERRAND)
     agents = {**plane.agents, ERRAND: AgentCode(ERRAND, errand, "async", AgentConfig(queue=INTERNAL_QUEUE))}
-    lender = Lender(store, Directory(store), plane.clock, new_id, lambda: 0.5, DEFAULT_TERMS)
+    lender = Lender(store, plane.directory, plane.clock, new_id, lambda: 0.5, DEFAULT_TERMS)
     worker = Worker(store, agents, WorkerOptions(queues, grace_seconds=0.3, **options), plane.clock, new_id, lambda: 0.5, lender)
     task = asyncio.create_task(worker.run())
     try:
