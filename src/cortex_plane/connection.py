@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cortex_plane.agents.directory import Directory
 from cortex_plane.agents.model import AgentRecord
+from cortex_plane.errors import Unavailable
 from cortex_plane.jobs.model import AgentId
 from cortex_plane.telemetry import carried
 from cortex_plane.wiring import channels, clicks, execution_service, http_client, open_store, telemetry
@@ -27,7 +28,7 @@ class Connection:
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
         self._lock = asyncio.Lock()
-        self._is_open = False
+        self._is_open = self._is_closed = False
         self._registered: set[str] = set()
         self.store = open_store(plane.settings.database_url, plane.clock, plane._ids)
         self.directory = Directory(self.store)
@@ -60,10 +61,18 @@ class Connection:
         if self._is_open and self._registered.issuperset(self._plane.agents):
             return
         async with self._lock:
+            if self._is_closed:
+                raise Unavailable("The plane was closed before its database was open.")
             if not self._is_open:
                 await self.store.open()
                 self._is_open = True
             await self.register(self._plane.agents)
+
+    async def close(self) -> None:
+        """Whoever is opening the store ends that first: what it opens would never be closed."""
+        async with self._lock:
+            self._is_closed = True
+            await self.store.close()
 
     async def register(self, agents: Mapping[str, AgentCode]) -> None:
         missing = [code for name, code in agents.items() if name not in self._registered]

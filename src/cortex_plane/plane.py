@@ -403,7 +403,7 @@ class Plane(Steering, Looking):
             await worker.leave()
         opened = self._opened.pop(loop, None)
         if opened is not None:
-            await opened.store.close()
+            await opened.close()
 
     @property
     async def store(self) -> Store:

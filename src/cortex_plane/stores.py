@@ -247,8 +247,10 @@ class PostgresStore:
 
     async def close(self) -> None:
         self.queue.close()
-        await self.signals.close()
-        await self._database.close()
+        try:
+            await self.signals.close()
+        finally:
+            await self._database.close()
 
     async def _prepare_schema(self) -> None:
         status = await self.schema.status()
