@@ -46,6 +46,33 @@ async def test_a_claim_that_fails_is_made_again(live_plane: Plane) -> None:
         assert await job.result(timeout=PATIENCE_SECONDS) == 1
 
 
+async def test_the_heartbeat_has_its_connection_before_anything_is_claimed(live_plane: Plane) -> None:
+    """Where connections are few, those of the claims would take them all, and the lease would be lost."""
+    counter, faulty = Counter(live_plane), await faulty_store(live_plane)
+    calls: list[str] = []
+
+    def heartbeat(make: Any, worker_id: Any) -> Any:
+        beat = make(worker_id)
+
+        def noted(timeout_seconds: float) -> Any:
+            calls.append("beat")
+            return beat(timeout_seconds)
+
+        return noted
+
+    async def claim(method: Any, *values: Any) -> Any:
+        calls.append("claim")
+        return await method(*values)
+
+    faulty.around("workers", "heartbeat", heartbeat)
+    faulty.around("queue", "claim", claim)
+    job = await counter.agent.submit()
+    async with worker_on(live_plane, faulty):
+        await job.result(timeout=PATIENCE_SECONDS)
+
+    assert calls[:2] == ["beat", "claim"]
+
+
 async def test_a_claim_whose_answer_was_lost_is_adopted(live_plane: Plane, database_url: str) -> None:
     counter, faulty = Counter(live_plane), await faulty_store(live_plane)
     faulty.around("queue", "claim", loses_answer(1))

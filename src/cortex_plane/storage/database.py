@@ -7,7 +7,7 @@ from asyncio import AbstractEventLoop, Event
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from cortex_plane.errors import Unavailable
 
@@ -94,7 +94,7 @@ class Database:
     def __init__(self, new_session: Callable[[], Session]) -> None:
         self._new_session = new_session
         self._sessions: dict[AbstractEventLoop, Session] = {}
-        self._opening: dict[Session, asyncio.Lock] = {}
+        self._opening: WeakKeyDictionary[Session, asyncio.Lock] = WeakKeyDictionary()
         self._open: set[Session] = set()
         self._closed: WeakSet[AbstractEventLoop] = WeakSet()
         template = new_session()
@@ -115,15 +115,11 @@ class Database:
 
     async def open(self, *, prepare: bool = True) -> None:
         """Opens the session of this event loop. Without `prepare` the schema is neither created nor checked."""
-        session = self.session
-        async with self._opening[session]:
-            if session not in self._open:
-                await session.open(prepare=prepare)
-                self._open.add(session)
-                self._closed.discard(asyncio.get_running_loop())
+        self._closed.discard(asyncio.get_running_loop())
+        await self._open_session(prepare=prepare)
 
     async def close(self) -> None:
-        """Closes the session of this event loop."""
+        """Closes the session of this event loop. A task that is opening it is waited for: nobody would close what it opens."""
         loop = asyncio.get_running_loop()
         self._closed.add(loop)
         await self._end(loop)
@@ -134,18 +130,26 @@ class Database:
             await self._end(loop)
 
     async def _end(self, loop: AbstractEventLoop) -> None:
-        session = self._sessions.pop(loop, None)
-        if session is not None:
-            del self._opening[session]
-            self._open.discard(session)
-            await session.close()
+        session = self._sessions.get(loop)
+        if session is None:
+            return
+        async with self._opening[session]:
+            if self._sessions.pop(loop, None) is not None:
+                self._open.discard(session)
+                await session.close()
 
     async def _opened(self) -> Session:
         session = self.session
-        if session not in self._open:
+        return session if session in self._open else await self._open_session()
+
+    async def _open_session(self, *, prepare: bool = True) -> Session:
+        session = self.session
+        async with self._opening[session]:
             if asyncio.get_running_loop() in self._closed:
                 raise NotOpen
-            await self.open()
+            if session not in self._open:
+                await session.open(prepare=prepare)
+                self._open.add(session)
         return session
 
     @property

@@ -283,6 +283,7 @@ class Worker:
         )
         self._trusted_until = lambda: heart.trusted_until
         await self._store.workers.register(self._registration())
+        await heart.begin()  # Its connection comes before those of the claims: where there are few, it must not lack one.
         await self._time.begin()
         self._starting_anew.over()
         self._lent = await self._lender.lend(self._outbox, self._reporter, self._time, self._codes, heart.lease_holds)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import structlog
 
-from cortex_plane.errors import InvalidInput, WrongDatabase
+from cortex_plane.errors import InvalidInput, Unavailable, WrongDatabase
 from cortex_plane.storage.database import NotOpen, Row
 from cortex_plane.storage.postgres.errors import BROKEN, GAVE_WAY, translate
 from cortex_plane.storage.postgres.schema import PostgresSchema
@@ -114,6 +114,7 @@ class PostgresDatabase:
         if prepare:
             await self._prepare_schema()
         self._prepare = await self.signals.probe()
+        self._thread_connection = ThreadConnection(self)
         try:
             self._pool = await asyncpg.create_pool(
                 self.url,
@@ -137,17 +138,24 @@ class PostgresDatabase:
             )
 
     async def close(self) -> None:
-        await self.signals.close()
-        await in_a_thread(self._thread_connection.close)
-        if self._pool is not None:
-            kept, self._kept = self._kept, None
+        """Leaves no connection open, even if it is cancelled meanwhile."""
+        pool, self._pool = self._pool, None
+        kept, self._kept = self._kept, None
+        try:
+            await self.signals.close()
+        finally:
             try:
-                if kept is not None:
-                    await self._release(kept)
-                await asyncio.wait_for(self._pool.close(), CONNECT_SECONDS)
-            except TimeoutError:
-                self._pool.terminate()
-            self._pool = None
+                await in_a_thread(self._thread_connection.close)
+                if pool is not None:
+                    async with asyncio.timeout(CONNECT_SECONDS):
+                        if kept is not None:
+                            await _release(pool, kept)
+                        await pool.close()
+            except (*BROKEN, asyncpg.PostgresError) as error:
+                log.warning("postgres_close_failed", database=self.description, error=f"{type(error).__name__}: {error}")
+            finally:
+                if pool is not None:
+                    pool.terminate()  # Does nothing to a pool that is closed.
 
     async def connect(self, **other_options: Any) -> asyncpg.Connection:
         """A connection outside the pool, for those who keep one."""
@@ -196,7 +204,7 @@ class PostgresDatabase:
             return await _run_script(begin, partial(fetch_in, connection))
 
         async def attempt() -> Result:
-            async with self._acquire() as own, own.transaction():
+            async with self._open_pool().acquire() as own, own.transaction():
                 if divisible and not self.bounds_waits:
                     await own.execute(f"set local lock_timeout = '{LOCK_SECONDS}s'")
                 return await _run_script(begin, partial(fetch_in, own))
@@ -218,35 +226,40 @@ class PostgresDatabase:
     def instant(self, moment: datetime) -> datetime:
         return moment
 
-    def _acquire(self) -> Any:
+    def _open_pool(self) -> asyncpg.Pool:
         if self._pool is None:
             raise NotOpen
-        return self._pool.acquire()
+        return self._pool
 
     async def _fetch(self, wanted: Statement, values: dict[str, Any]) -> Sequence[Row]:
         """Who asks one statement after the other keeps the connection: giving it back takes as long as a third of a statement."""
+        pool = self._open_pool()
         kept, self._kept = self._kept, None
-        connection = await self._acquire() if kept is None or kept.is_closed() else kept
+        if kept is not None and kept.is_closed():
+            await _release(pool, kept)
+            kept = None
+        connection = await pool.acquire() if kept is None else kept
         try:
             rows = cast(Sequence[Row], await connection.fetch(wanted.sql, *_places(wanted, values)))
         except BaseException:
-            await self._release(connection)
+            await _release(pool, connection)
             raise
-        if self._kept is None and self._pool is not None and not self._pool.is_closing():
+        if self._kept is None and self._pool is pool:
             self._kept = connection
         else:
-            await self._release(connection)
+            await _release(pool, connection)
         return rows
-
-    async def _release(self, connection: Any) -> None:
-        if self._pool is not None:
-            await asyncio.shield(self._pool.release(connection))
 
     async def _patiently(self, wanted: Statement, values: dict[str, Any], divisible: bool = False) -> Sequence[Row]:
         try:
             return await with_patience(partial(self._fetch, wanted, values), wanted.name, divisible=divisible)
         except (*BROKEN, *GAVE_WAY, asyncpg.PostgresError) as error:
             raise translate(error, self.description) from error
+
+
+async def _release(pool: asyncpg.Pool, connection: Any) -> None:
+    """Also when whoever gives it back is cancelled, and when the pool is being closed."""
+    await asyncio.shield(pool.release(connection))
 
 
 async def _run_script(begin: Begin[Result], fetch: Callable[[str, dict[str, Any]], Awaitable[Sequence[Row]]]) -> Result:
@@ -292,9 +305,12 @@ class ThreadConnection:
         self._lock = threading.Lock()
         self._runner: asyncio.Runner | None = None
         self._connection: asyncpg.Connection | None = None
+        self._is_closed = False
 
     def fetch(self, wanted: Statement, timeout_seconds: float, values: dict[str, Any]) -> Sequence[Row]:
         with self._lock:
+            if self._is_closed:
+                raise Unavailable(f"{self._database.description} was closed.")
             if self._runner is None:
                 self._runner = asyncio.Runner()
             return self._runner.run(self._fetch(wanted, timeout_seconds, values))
@@ -314,6 +330,7 @@ class ThreadConnection:
     def close(self) -> None:
         """To be called in a thread: a runner cannot be used inside another running loop."""
         with self._lock:
+            self._is_closed = True  # A heartbeat that comes late opens no connection that nobody would close.
             if self._runner is None:
                 return
             if self._connection is not None:

@@ -53,8 +53,10 @@ class PostgresSignals:
 
     async def probe(self) -> bool:
         """Does a notification really arrive? Behind a pooler in transaction mode it does not."""
-        listener, speaker = await self._database.connect(), await self._database.connect()
+        listener = await self._database.connect()
+        speaker: asyncpg.Connection | None = None
         try:
+            speaker = await self._database.connect()
             channel, heard = f"cortex_probe_{uuid4().hex}", asyncio.Event()
             await listener.add_listener(channel, lambda *_: heard.set())
             await speaker.execute(f"notify {channel}")
@@ -69,7 +71,8 @@ class PostgresSignals:
             )
         finally:
             listener.terminate()
-            speaker.terminate()
+            if speaker is not None:
+                speaker.terminate()
         return self.pushed
 
     def subscribe(self, event: asyncio.Event, *, queues: frozenset[str] = frozenset(), worker_id: str | None = None) -> None:

@@ -321,14 +321,14 @@ create function cortex.count_turns(_chosen uuid[]) returns void language plpgsql
 declare
   _clock constant uuid := '00000000-0000-0000-0000-000000000000';
 begin
-  with served as materialized (
-    select e.queue, e.tenant_id, count(*) + greatest(max(own.served), max(clock.served), 0) as served
-    from cortex.queue_entry e
+  with taken as materialized (  -- Found by their ids alone: together with the control, a whole queue might be read for them.
+    select queue, tenant_id, count(*) as jobs from cortex.queue_entry where job_id = any (_chosen) group by queue, tenant_id
+  ), served as materialized (
+    select e.queue, e.tenant_id, e.jobs + greatest(own.served, clock.served, 0) as served
+    from taken e
     join cortex.control c on c.scope = 'queue' and c.name = e.queue and c.fair_share
     left join cortex.fair_turn own on own.queue = e.queue and own.tenant_id = e.tenant_id
     left join cortex.fair_turn clock on clock.queue = e.queue and clock.tenant_id = _clock
-    where e.job_id = any (_chosen)
-    group by e.queue, e.tenant_id
   ), turn as materialized (
     select queue, tenant_id, served from served
     union all
