@@ -86,7 +86,7 @@ async def test_requests_go_with_their_receipts_and_open_ones_stay(plane: TestPla
     reporting(plane)
     grant = await plane.grants.add(["agent:run:report"])
     store = plane.store
-    directory = Directory(store)
+    directory = plane.directory
     ended = await start_run(store, directory, plane.clock, new_id, RunWish("agent:report", "ended", grant.id, {}))
     await plane.work()
     open_one = await start_run(store, directory, plane.clock, new_id, RunWish("agent:report", "open", grant.id, {}))
