@@ -48,6 +48,8 @@ class Cleaning:
         self.calls = 0
         """How many durable calls the handler itself has made."""
         self._raise_at: int | None = None
+        self._marked_at: int | None = None
+        """How many calls were recorded when an earlier run began to clean up."""
         self.when_delivered: Callable[[float], None] | None = None
 
     def ask(self, kind: str, ending: Exception, when_delivered: Callable[[float], None]) -> None:
@@ -57,7 +59,7 @@ class Cleaning:
         """The run before this one may have begun to clean up: then it is raised at the same call."""
         marked = self._recorder.journal.take(MARK)
         if marked is not None and marked["result"][0] == self.kind:
-            self._raise_at = marked["result"][1]
+            self._raise_at, self._marked_at = marked["result"][1], marked["order"]
 
     # -- delivering ------------------------------------------------------------------------------
 
@@ -68,7 +70,10 @@ class Cleaning:
         _uncancel()
         if not self.open:
             self._recorder.stop(self.ending)
-        self._recorder.journal.put(MARK, {"kind": "cleanup", "result": [self.kind, self.calls if inside else self.calls + 1]})
+        journal = self._recorder.journal
+        journal.leave(self._marked_at)
+        if self._marked_at is None:
+            journal.put(MARK, {"kind": "cleanup", "result": [self.kind, self.calls if inside else self.calls + 1]})
         if self.when_delivered is not None:
             self.when_delivered(self.open[-1])
         return self.ending

@@ -104,8 +104,9 @@ class StepRunner(Runner):
 
     async def _keep(self, scope: Scope, key: str, digest: str, text: str, started_at: int, tools: int, after: int) -> None:
         journal = self.recorder.journal
-        journal.forget_inside(key)
-        journal.put(key, {"kind": self.kind, "input": digest}, text, after)
+        inside = journal.forget_inside(key)
+        entry = {"kind": self.kind, "input": digest} | ({"tools": inside} if inside else {})
+        journal.put(key, entry, text, after)
         journal.log_step(self.name, started_at, self.recorder.now(), text, tools)
         if self.kind == "step" or not scope.in_step or self.recorder.config.checkpoint_granularity == "per_llm_response":
             await self.recorder.save(self.name)

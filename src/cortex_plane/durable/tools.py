@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 
@@ -36,9 +36,9 @@ from cortex_plane.durable.calls import (
     within,
 )
 from cortex_plane.durable.checkpoint import Recorder
-from cortex_plane.durable.journal import INLINE_BYTES
+from cortex_plane.durable.journal import INLINE_BYTES, name_of, scope_of
 from cortex_plane.durable.schema import Entry, ToolState
-from cortex_plane.durable.scopes import Scope, checked_step_name
+from cortex_plane.durable.scopes import Scope, checked_step_name, is_beyond, sibling_branches
 from cortex_plane.durable.steps import stay_in_budget
 from cortex_plane.errors import CodeChanged, InvalidInput, StepFailed, ToolUncertain
 from cortex_plane.json import loads
@@ -112,10 +112,12 @@ class ToolRunner(Runner):
         entry = recorder.journal.take(key)
         tool = self._recorded(key, entry, digest)
         if tool is None:
-            self._check_renamed(scope)
+            await self._check_new(scope, key, digest)
         elif entry is not None and entry.get("error") is not None:
+            recorder.journal.answered_for(key)
             raise self._recorded_failure(key, tool, entry)
         elif tool.status == "completed":
+            recorder.journal.answered_for(key)
             stored = recorder.journal.read(entry["blob"]) if entry and entry.get("blob") else loads(tool.result or "null")
             return decode_result(recorder, self.name, stored, work)
         call = Invocation(
@@ -166,22 +168,47 @@ class ToolRunner(Runner):
         """A call that is not recorded: by a job that failed, and that this one runs again from the beginning, for example."""
         return self.options.verify is not None and self.changes_something and await self.recorder.repeats()
 
-    def _check_renamed(self, scope: Scope) -> None:
-        """A call that is new, while one that is recorded was not asked for: as likely as not it is the same one, renamed."""
-        if not self.changes_something:
+    async def _check_new(self, scope: Scope, key: str, digest: str) -> None:
+        """A call that is new, while one that is recorded was not asked for: as likely as not it is the same one, and the code
+        has renamed it, or moved it into a step, into a gather, or to another branch."""
+        if not self.changes_something or not self.recorder.journal.unasked:
             return
-        for key, entry in self.recorder.journal.unasked.items():
-            name = key.removeprefix(scope.path)
-            if entry["kind"] == "tool" and key.startswith(scope.path) and name.count("#") == 1:
-                recorded = name.rpartition("#")[0]
-                self.recorder.stop(
-                    CodeChanged(
-                        self.name,
-                        f'The code calls tool "{self.name}", which is not recorded, before tool "{recorded}", which is. If it '
-                        f'was renamed, give the agent renamed_steps={{"{recorded}": "{self.name}"}}; if it is new, put it '
-                        f'under ctx.patched(...), or call it after "{recorded}". Otherwise it might take effect twice.',
-                    )
-                )
+        for other in self._expected(key):
+            if is_beyond(other, scope.path):
+                self._refuse(scope, key, other)
+        if any(_is_same_call(scope, key, digest, other, entry) for other, entry in self._expected(key).items()):
+            await asyncio.sleep(0)  # Each branch has its turn: it may be about to ask for its own.
+            for other, entry in self._expected(key).items():
+                if _is_same_call(scope, key, digest, other, entry) and self._is_passed(scope, other):
+                    self._refuse(scope, key, other)
+
+    def _expected(self, key: str) -> dict[str, Entry]:
+        """Tool calls, and steps with tool calls inside, that are recorded and that this run has still to ask for."""
+        journal = self.recorder.journal
+        expected = journal.expected(aside=journal.is_aside(key))
+        return {other: entry for other, entry in expected.items() if entry["kind"] == "tool" or entry.get("tools")}
+
+    def _is_passed(self, scope: Scope, other: str) -> bool:
+        """Whether the branch of a recorded call has ended, or does something else, without having asked for it."""
+        branches = sibling_branches(scope.path, other)
+        passed = self.recorder.journal.new_in
+        return branches is not None and any(one.startswith(branches[1]) and other.startswith(one) for one in passed)
+
+    def _refuse(self, scope: Scope, key: str, other: str) -> NoReturn:
+        """`other` is what is recorded."""
+        recorded = name_of(other)
+        if scope_of(other) == scope.path and recorded != self.name:
+            renamed = f'renamed_steps={{"{recorded}": "{self.name}"}}'
+            what = f'tool "{recorded}", which is. If it was renamed, give the agent {renamed};'
+        else:
+            what = f'"{recorded}" ({other}), which is. If it was moved to {key}, put it back;'
+        self.recorder.stop(
+            CodeChanged(
+                self.name,
+                f'The code calls tool "{self.name}", which is not recorded, before {what} if it is new, put it '
+                f'under ctx.patched(...), or call it after "{recorded}". Otherwise it might take effect twice.',
+            )
+        )
 
     # -- calling ---------------------------------------------------------------------------------
 
@@ -344,6 +371,15 @@ class ToolRunner(Runner):
         decision = await ask_as(self.recorder, key, gate, self.name)
         call.asked = number
         return Happened(decision.details["result"]) if decision.details["happened"] is True else None
+
+
+def _is_same_call(scope: Scope, key: str, digest: str, other: str, entry: Entry) -> bool:
+    """Whether another branch has recorded what may be this call, in the same place of that branch."""
+    branches = sibling_branches(scope.path, other)
+    if branches is None:
+        return False
+    here, there = key.removeprefix(branches[0]), other.removeprefix(branches[1])
+    return here.startswith(f"{there}/") if entry["kind"] != "tool" else here == there and entry.get("input") == digest[:16]
 
 
 DOUBT_LIMIT = 500
