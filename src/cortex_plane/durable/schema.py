@@ -165,6 +165,8 @@ class JournalEntry(Strict):
     supersedes: list[Uuid] | None = None
     memory: dict[str, Any] | None = None
     spent: list[int] | None = None
+    settled: bool | None = None
+    """An operator has given the result."""
     tools: Count | None = None
     """Of a finished step: how many tools were called inside of it."""
     aside: bool | None = None

@@ -40,6 +40,7 @@ from cortex_plane.durable.journal import INLINE_BYTES, name_of, scope_of
 from cortex_plane.durable.schema import Entry, ToolState
 from cortex_plane.durable.scopes import Scope, checked_step_name, is_beyond, sibling_branches
 from cortex_plane.durable.steps import stay_in_budget
+from cortex_plane.durable.values import WrongType, return_type
 from cortex_plane.errors import CodeChanged, InvalidInput, StepFailed, ToolUncertain
 from cortex_plane.json import loads
 from cortex_plane.metrics.service import count
@@ -69,6 +70,8 @@ class Invocation:
     """How often people have said that it is to be called again."""
     doubt: str | None = None
     """What it raised that left its effect in doubt; None: its worker died or stopped."""
+    settled: bool = False
+    """An operator has said that it took effect, with a result that does not fit: only an operator can settle it."""
 
     @property
     def in_doubt(self) -> bool:
@@ -80,6 +83,8 @@ class Invocation:
             entry["asked"] = self.asked
         if self.doubt is not None:
             entry["doubt"] = self.doubt
+        if self.settled:
+            entry["settled"] = True
         return entry
 
 
@@ -119,7 +124,13 @@ class ToolRunner(Runner):
         elif tool.status == "completed":
             recorder.journal.answered_for(key)
             stored = recorder.journal.read(entry["blob"]) if entry and entry.get("blob") else loads(tool.result or "null")
-            return decode_result(recorder, self.name, stored, work)
+            if not (entry and entry.get("settled")):
+                return decode_result(recorder, self.name, stored, work)
+            try:
+                return return_type(work).decode(stored, f'the result of step "{self.name}"')
+            except WrongType as error:
+                tool.status, tool.result = "running", None
+                entry["doubt"] = f"it was settled, and the result that was given does not fit: {error}"[:DOUBT_LIMIT]
         call = Invocation(
             scope,
             key,
@@ -132,7 +143,10 @@ class ToolRunner(Runner):
             begun=tool is not None or await self._may_repeat(),
             asked=(entry or {}).get("asked") or 0,
             doubt=(entry or {}).get("doubt"),
+            settled=bool((entry or {}).get("settled")) and tool is not None and tool.status == "running",
         )
+        if call.settled:
+            recorder.journal.put(key, call.entry())
         return await self._attempts(call)
 
     # -- answering -------------------------------------------------------------------------------
@@ -330,6 +344,8 @@ class ToolRunner(Runner):
             return None
         self.recorder.reach("before_settle", self.name)
         self.recorder.journal.tools.setdefault(call.tool.invocation_id, call.tool)
+        if call.settled:
+            raise self._uncertain(call)
         if self.options.verify is not None:
             return await self._verified(call)
         return await self._decided(call) if call.in_doubt else None
@@ -351,10 +367,13 @@ class ToolRunner(Runner):
             return None
         if self.options.on_uncertain == "ask" and not call.scope.in_gather:
             return await self._ask_people(call)
+        raise self._uncertain(call)
+
+    def _uncertain(self, call: Invocation) -> ToolUncertain:
         count("uncertain_calls", agent=self.recorder.claimed.job_type)
         error = ToolUncertain(self.name, call.tool.invocation_id, call.doubt)
         noted_failure(self.recorder, self.name, call.key, call.entry(), error, call.started_at)
-        raise error
+        return error
 
     async def _ask_people(self, call: Invocation) -> Happened | None:
         """Approved, the call is made again; or it has happened, if the approver says so, with the result that they give."""
