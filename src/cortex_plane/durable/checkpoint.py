@@ -118,8 +118,9 @@ class Recorder:
         self.did_not_fit = False
         """This code was tried on this record before, in vain."""
         self.largest_bytes = 0
-        self.unawaited: dict[Any, None] = {}
-        """Calls that the handler has asked for and not awaited yet, and cleanup scopes that it has not entered."""
+        self.unawaited: dict[Any, str] = {}
+        """Calls that the handler has asked for and not awaited yet, and cleanup scopes that it has not entered, with the path of
+        where they were asked for."""
         self._is_warned = False
         self._unwritten = 0
         self.cleaning = Cleaning(self)

@@ -187,7 +187,7 @@ class CleanupScope:
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not isfinite(timeout) or timeout <= 0:
             raise InvalidInput(f"ctx.cleanup takes a timeout of more than 0 seconds, not {timeout!r:.80}.", field="timeout")
         self._recorder, self._timeout = recorder, float(timeout)
-        recorder.unawaited[self] = None
+        recorder.unawaited[self] = recorder.scopes.path
 
     def abandon(self) -> None:
         """It was never entered."""

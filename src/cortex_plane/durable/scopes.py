@@ -74,6 +74,11 @@ class Scopes:
             )
         return _current.get() or self._top
 
+    @property
+    def path(self) -> str:
+        """Where the handler is."""
+        return (_current.get() or self._top).path
+
     def adopt(self) -> None:
         """The task that runs now is the handler's."""
         self._tasks.add(asyncio.current_task())

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from cortex_plane.approvals.model import Gate
-from cortex_plane.durable.approvals import Runner, ask_as
+from cortex_plane.durable.approvals import Runner, ask_as, check_awaited_inside
 from cortex_plane.durable.calls import (
     PLAIN,
     StepOptions,
@@ -97,6 +97,7 @@ class StepRunner(Runner):
             raise
         except Exception as error:
             raise noted_failure(recorder, self.name, key, {"kind": self.kind, "input": digest}, error, started_at) from error
+        check_awaited_inside(recorder, key)
         tools = recorder.journal.tools_asked - before
         result = await encode_result(recorder, self.name, value, work)
         await self._keep(scope, key, digest, result.text, started_at, tools, after)
@@ -164,6 +165,7 @@ class StepRunner(Runner):
         if isinstance(error, Exception):
             failure = {"kind": self.kind, "input": BLOCK}
             raise noted_failure(self.recorder, self.name, block.key, failure, error, block.started_at) from error
+        check_awaited_inside(self.recorder, block.key)
         tools = self.recorder.journal.tools_asked - block.tools
         result = await encode_result(self.recorder, self.name, block.result)
         await self._keep(block.scope, block.key, BLOCK, result.text, block.started_at, tools, block.after)

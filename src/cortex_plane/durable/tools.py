@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import structlog
 
 from cortex_plane.approvals.model import Gate
-from cortex_plane.durable.approvals import Runner, ask_as
+from cortex_plane.durable.approvals import Runner, ask_as, check_awaited_inside
 from cortex_plane.durable.calls import (
     HOW_TO_GO_ON,
     PLAIN_TOOL,
@@ -241,6 +241,7 @@ class ToolRunner(Runner):
                     raise noted_failure(self.recorder, self.name, call.key, call.entry(), error, call.started_at) from error
                 await pause_before_retry(self.recorder, call.key, policy, tried, error)
             tried += 1
+        check_awaited_inside(self.recorder, call.key)
         # A result that cannot be kept leaves the call uncertain: it took effect, and must not count as failed.
         result = await encode_result(self.recorder, self.name, value, call.work)
         await self._keep(call, result.text)
