@@ -48,6 +48,10 @@ class Cleaning:
         self.calls = 0
         """How many durable calls the handler itself has made."""
         self._raise_at: int | None = None
+        self._has_key = False
+        """Whether the call at which it is raised is given its identity first, as it was in the earlier run: calls of the same
+        name that follow it are counted."""
+        self._raise_at_key = False
         self._marked_at: int | None = None
         """How many calls were recorded when an earlier run began to clean up."""
         self.when_delivered: Callable[[float], None] | None = None
@@ -59,12 +63,13 @@ class Cleaning:
         """The run before this one may have begun to clean up: then it is raised at the same call."""
         marked = self._recorder.journal.take(MARK)
         if marked is not None and marked["result"][0] == self.kind:
-            self._raise_at, self._marked_at = marked["result"][1], marked["order"]
+            _, self._raise_at, self._has_key = marked["result"]
+            self._marked_at = marked["order"]
 
     # -- delivering ------------------------------------------------------------------------------
 
-    def deliver(self, *, inside: bool) -> Exception:
-        """What the handler is to be given now. Outside of every scope the run ends here."""
+    def deliver(self, at: int, *, has_key: bool) -> Exception:
+        """What the handler is to be given now, at which call. Outside of every scope the run ends here."""
         assert self.ending is not None
         self.delivered, self.interrupting = True, False
         _uncancel()
@@ -73,7 +78,7 @@ class Cleaning:
         journal = self._recorder.journal
         journal.leave(self._marked_at)
         if self._marked_at is None:
-            journal.put(MARK, {"kind": "cleanup", "result": [self.kind, self.calls if inside else self.calls + 1]})
+            journal.put(MARK, {"kind": "cleanup", "result": [self.kind, at, has_key]})
         if self.when_delivered is not None:
             self.when_delivered(self.open[-1])
         return self.ending
@@ -85,19 +90,27 @@ class Cleaning:
     def before_call(self) -> None:
         self.calls += 1
         if self.due and self._raise_at is not None and self.calls >= self._raise_at:
-            raise self.deliver(inside=True)
+            if not self._has_key:
+                raise self.deliver(self.calls, has_key=False)
+            self._raise_at_key = True
+
+    def begin(self) -> None:
+        """A call has its identity."""
+        if self._raise_at_key:
+            self._raise_at_key = False
+            raise self.deliver(self.calls, has_key=True)
 
     def before_new_work(self) -> None:
         """Recorded calls are answered; what is not recorded does not begin."""
         if self.due:
-            raise self.deliver(inside=True)
+            raise self.deliver(self.calls, has_key=True)
 
     def interruption(self) -> BaseException | None:
         """What a cancelled handler is given instead, where it awaits something that is not durable."""
         if not self.due or not self.interrupting or self.busy:
             return None
         try:
-            return self.deliver(inside=False)
+            return self.deliver(self.calls + 1, has_key=False)
         except RunStopped as stopped:
             return stopped
 
@@ -138,14 +151,16 @@ class Guarded(Generic[Result]):
                 self._work.close()
                 raise
         cleaning.busy += 1
+        begun = False
         try:
             if top and self._counts and cleaning.calls % TURN_EVERY == 0:
                 yield
+            begun = True
             return (yield from self._work.__await__())
         except asyncio.CancelledError:
             self._work.close()  # If it has not begun.
             if top and cleaning.due and cleaning.interrupting:
-                raise cleaning.deliver(inside=True) from None
+                raise cleaning.deliver(cleaning.calls, has_key=begun) from None
             raise
         finally:
             cleaning.busy -= 1
