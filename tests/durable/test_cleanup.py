@@ -381,3 +381,39 @@ async def test_a_cleanup_may_use_the_names_of_what_was_interrupted(plane: TestPl
     assert await job.status() is JobStatus.CANCELLED
     expected = {"sleep": [], "gather": ["stay", "two", "undo one", "undo two"], "tool": ["stay", "undo"]}[wait]
     assert calls == [*expected, "left"]
+
+
+async def test_a_resumed_cleanup_is_given_its_exception_where_the_handler_waited_for_something_of_its_own(
+    plane: TestPlane,
+) -> None:
+    calls: list[str] = []
+
+    async def note(text: str) -> None:
+        calls.append(text)
+
+    @plane.agent("trip")
+    async def trip(ctx: Context) -> None:
+        async with ctx.cleanup(timeout=300):
+            await ctx.tool("reserve", note, "reserve")
+            await asyncio.sleep(0.001)
+            try:
+                calls.append("wait")
+                await asyncio.sleep(3600)
+            except JobCancelled:
+                await ctx.step("look", note, "look")
+                await asyncio.sleep(0.001)
+                await ctx.tool("release", note, "release")
+                raise
+
+    job = await trip.submit()
+    plane.crash_after("look")
+    worker = asyncio.create_task(plane.work())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while "wait" not in calls:
+            await asyncio.sleep(0.01)
+        await job.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+        await plane.work()
+
+    assert await job.status() is JobStatus.CANCELLED
+    assert calls == ["reserve", "wait", "look", "wait", "release"]

@@ -52,6 +52,9 @@ class Cleaning:
         """Whether the call at which it is raised is given its identity first, as it was in the earlier run: calls of the same
         name that follow it are counted."""
         self._raise_at_key = False
+        self._waits = 0
+        """How often the handler has waited for what is not durable since its last call."""
+        self._raise_after_waits = 0
         self._marked_at: int | None = None
         """How many calls were recorded when an earlier run began to clean up."""
         self.when_delivered: Callable[[float], None] | None = None
@@ -63,7 +66,7 @@ class Cleaning:
         """The run before this one may have begun to clean up: then it is raised at the same call."""
         marked = self._recorder.journal.take(MARK)
         if marked is not None and marked["result"][0] == self.kind:
-            _, self._raise_at, self._has_key = marked["result"]
+            _, self._raise_at, self._has_key, self._raise_after_waits = marked["result"]
             self._marked_at = marked["order"]
 
     # -- delivering ------------------------------------------------------------------------------
@@ -78,7 +81,7 @@ class Cleaning:
         journal = self._recorder.journal
         journal.leave(self._marked_at)
         if self._marked_at is None:
-            journal.put(MARK, {"kind": "cleanup", "result": [self.kind, at, has_key]})
+            journal.put(MARK, {"kind": "cleanup", "result": [self.kind, at, has_key, self._waits]})
         if self.when_delivered is not None:
             self.when_delivered(self.open[-1])
         return self.ending
@@ -89,6 +92,7 @@ class Cleaning:
 
     def before_call(self) -> None:
         self.calls += 1
+        self._waits = 0
         if self.due and self._raise_at is not None and self.calls >= self._raise_at:
             if not self._has_key:
                 raise self.deliver(self.calls, has_key=False)
@@ -104,6 +108,16 @@ class Cleaning:
         """Recorded calls are answered; what is not recorded does not begin."""
         if self.due:
             raise self.deliver(self.calls, has_key=True)
+
+    def wait(self) -> None:
+        """The handler waits, for what is not durable. A resumed cleanup is interrupted where the earlier run was."""
+        if self.busy:
+            return
+        self._waits += 1
+        is_there = self._raise_at is not None and not self._has_key and self.calls == self._raise_at - 1 and self.open
+        if is_there and self.due and self._waits >= self._raise_after_waits and self._main is not None and not self.interrupting:
+            self.interrupting = True
+            asyncio.get_running_loop().call_soon(self._main.cancel)  # Then it waits for what it has asked for just now.
 
     def interruption(self) -> BaseException | None:
         """What a cancelled handler is given instead, where it awaits something that is not durable."""
@@ -179,6 +193,8 @@ class Interruptible:
         try:
             yielded = inner.send(None)
             while True:
+                if (waiting := self._cleaning()) is not None:
+                    waiting.wait()
                 try:
                     value = yield yielded
                 except asyncio.CancelledError as error:
