@@ -130,6 +130,7 @@ class ToolRunner(Runner):
                 return return_type(work).decode(stored, f'the result of step "{self.name}"')
             except WrongType as error:
                 tool.status, tool.result = "running", None
+                recorder.journal.tools[tool.invocation_id] = tool  # Also if it was sealed as completed.
                 entry["doubt"] = f"it was settled, and the result that was given does not fit: {error}"[:DOUBT_LIMIT]
         call = Invocation(
             scope,
