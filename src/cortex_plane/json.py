@@ -182,6 +182,22 @@ def loads_exactly(text: str) -> Any:
     return json.loads(text) if _LONG_NUMBER.search(text) else found
 
 
+def loads_stored(text: str | bytes) -> Any:
+    """The same for what is in the database, where anybody may write: numbers that no float holds are given as text, so that
+    the row that has one can be read like every other."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text, parse_int=_number_or_text, parse_float=_number_or_text)
+
+
+def _number_or_text(text: str) -> int | float | str:
+    number = float(text)
+    if not isfinite(number):
+        return text
+    return int(text) if text.lstrip("-").isdigit() and LOWEST_INTEGER <= int(text) <= HIGHEST_INTEGER else number
+
+
 _LONG_NUMBER = re.compile(r"\d{19}")
 
 

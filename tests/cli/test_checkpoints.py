@@ -368,12 +368,14 @@ def test_an_uncertain_call_is_shown_and_settled(database_url: str, run_in: RunIn
     neither = cortex("jobs", "settle", job_id, "refund", *at)
     both = cortex("jobs", "settle", job_id, "refund", "--applied", "1", "--not-applied", *at)
     broken = cortex("jobs", "settle", job_id, "refund", "--applied", "{", *at)
+    huge = cortex("jobs", "settle", job_id, "refund", "--applied", '{"receipt": 18446744073709551616}', *at)
     unknown = cortex("jobs", "settle", job_id, "pay", "--not-applied", *at)
     settled = cortex("jobs", "settle", job_id, "refund", "--applied", '{"receipt": 7}', "--json", *at)
 
     assert "refund: TimeoutError: no answer" in shown
     assert f"cortex jobs settle {job_id} refund --applied RESULT" in " ".join(shown.split())
-    assert {neither.code, both.code, broken.code, unknown.code} == {2}
+    assert {neither.code, both.code, broken.code, huge.code, unknown.code} == {2}
+    assert "result.receipt is an integer beyond 64 bits" in " ".join(huge.err.split())
     assert "either --applied" in neither.err
     assert "takes JSON" in broken.err
     assert "Uncertain: refund" in unknown.err

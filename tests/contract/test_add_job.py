@@ -192,3 +192,12 @@ async def test_the_queue_and_the_agents_of_the_plane_are_its_own(scene: Scene, r
 
     with pytest.raises(Refused, match="are the plane's own"):
         await raw("select cortex.add_job('echo', queue => 'cortex')")
+
+
+@pytest.mark.parametrize("number", ["18446744073709551616", "-9223372036854775809", "1.5e400"])
+async def test_a_number_beyond_64_bits_is_refused(scene: Scene, raw: Raw, number: str) -> None:
+    await scene.agent()
+
+    with pytest.raises(Refused, match="payload holds a number beyond 64 bits"):
+        await raw(f"""select cortex.add_job('echo', '{{"a": [{{"n": {number}}}]}}')""")
+    assert await raw("""select cortex.add_job('echo', '{"n": [18446744073709551615, -9223372036854775808, 0.5]}') is not null""")

@@ -322,3 +322,98 @@ async def test_a_wrong_timeout_is_refused(plane: TestPlane, wrong: Any) -> None:
     await plane.work()
 
     assert await job.status() is JobStatus.COMPLETED
+
+
+@pytest.mark.parametrize("wait", ["sleep", "gather", "tool"])
+async def test_a_cleanup_may_use_the_names_of_what_was_interrupted(plane: TestPlane, wait: str) -> None:
+    """What it does is found again after it has waited, or lost its worker."""
+    calls: list[str] = []
+
+    async def note(text: str) -> None:
+        calls.append(text)
+        if text == "stay":
+            await asyncio.sleep(3600)
+
+    async def stay(ctx: Context) -> None:
+        match wait:
+            case "sleep":
+                await ctx.sleep(1000)
+            case "gather":
+                await ctx.gather(ctx.tool("one", note, "stay"), ctx.tool("two", note, "two"))
+            case _:
+                await ctx.tool("one", note, "stay")
+
+    async def leave(ctx: Context) -> None:
+        match wait:
+            case "sleep":
+                await ctx.sleep(3)
+            case "gather":
+                await ctx.gather(ctx.tool("one", note, "undo one"), ctx.tool("two", note, "undo two"))
+            case _:
+                await ctx.tool("one", note, "undo")
+        await ctx.step("left", note, "left")
+
+    @plane.agent("trip")
+    async def trip(ctx: Context) -> None:
+        async with ctx.cleanup(timeout=300):
+            try:
+                await stay(ctx)
+            except JobCancelled:
+                await leave(ctx)
+                raise
+
+    job = await trip.submit()
+    if wait == "sleep":
+        await plane.work()
+        await job.cancel()
+    else:
+        plane.crash_before("left")
+        worker = asyncio.create_task(plane.work())
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while "stay" not in calls or (wait == "gather" and "two" not in calls):
+                await asyncio.sleep(0.01)
+        await job.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+    await plane.work()
+    await plane.clock.advance(seconds=4)
+    await plane.work()
+
+    assert await job.status() is JobStatus.CANCELLED
+    expected = {"sleep": [], "gather": ["stay", "two", "undo one", "undo two"], "tool": ["stay", "undo"]}[wait]
+    assert calls == [*expected, "left"]
+
+
+async def test_a_resumed_cleanup_is_given_its_exception_where_the_handler_waited_for_something_of_its_own(
+    plane: TestPlane,
+) -> None:
+    calls: list[str] = []
+
+    async def note(text: str) -> None:
+        calls.append(text)
+
+    @plane.agent("trip")
+    async def trip(ctx: Context) -> None:
+        async with ctx.cleanup(timeout=300):
+            await ctx.tool("reserve", note, "reserve")
+            await asyncio.sleep(0.001)
+            try:
+                calls.append("wait")
+                await asyncio.sleep(3600)
+            except JobCancelled:
+                await ctx.step("look", note, "look")
+                await asyncio.sleep(0.001)
+                await ctx.tool("release", note, "release")
+                raise
+
+    job = await trip.submit()
+    plane.crash_after("look")
+    worker = asyncio.create_task(plane.work())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while "wait" not in calls:
+            await asyncio.sleep(0.01)
+        await job.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+        await plane.work()
+
+    assert await job.status() is JobStatus.CANCELLED
+    assert calls == ["reserve", "wait", "look", "wait", "release"]

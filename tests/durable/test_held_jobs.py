@@ -12,7 +12,7 @@ import pytest
 from cortex_plane import Context, JobFailed, JobStatus, Plane
 from cortex_plane.audit.model import AuditEntry
 from cortex_plane.durable.resume import MOST_HANDED_BACK
-from cortex_plane.durable.scopes import _is_beyond
+from cortex_plane.durable.scopes import is_beyond
 from cortex_plane.jobs.handle import JobHandle
 from cortex_plane.jobs.model import JobId
 from cortex_plane.jobs.states import RunStatus, WaitReason
@@ -366,7 +366,7 @@ async def test_patched_gives_one_answer_for_each_job(plane: TestPlane, shop: Sho
 
 
 @pytest.mark.parametrize(
-    ("recorded", "place", "is_beyond"),
+    ("recorded", "place", "beyond"),
     [
         ("pay#1", "", True),
         ("gather#1[0]/fetch#1", "", True),
@@ -381,8 +381,8 @@ async def test_patched_gives_one_answer_for_each_job(plane: TestPlane, shop: Sho
         ("$now#1", "", True),
     ],
 )
-def test_what_a_sibling_branch_has_recorded_says_nothing_about_this_one(recorded: str, place: str, is_beyond: bool) -> None:
-    assert _is_beyond(recorded, place) is is_beyond
+def test_what_a_sibling_branch_has_recorded_says_nothing_about_this_one(recorded: str, place: str, beyond: bool) -> None:
+    assert is_beyond(recorded, place) is beyond
 
 
 async def test_patched_refuses_a_name_that_is_none(plane: TestPlane, shop: Shop) -> None:

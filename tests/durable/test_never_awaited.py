@@ -29,6 +29,7 @@ FORGOTTEN = {
     "ctx.sleep(…)": lambda ctx: ctx.sleep(3),
     "ctx.sleep_until(…)": lambda ctx: ctx.sleep_until(ctx.now()),
     "ctx.call('other')": lambda ctx: ctx.call("other"),
+    "ctx.group('night')": lambda ctx: ctx.group("night", []),
     "ctx.gather(…)": lambda ctx: ctx.gather(ctx.step("a", work), work()),
     'ctx.step("d")': lambda ctx: ctx.step("d", timeout=5)(local_work()),
     'ctx.tool("e")': lambda ctx: ctx.tool("e", on_uncertain="rerun")(lambda: 1),
@@ -168,3 +169,52 @@ async def test_a_handler_that_is_left_for_a_sleep_has_forgotten_nothing(plane: T
     await plane.work()
 
     assert await job.result(timeout=5) == 1
+
+
+@pytest.mark.parametrize("method", ["step", "tool", "block", "branch"])
+async def test_what_a_step_has_forgotten_is_named_before_the_step_is_recorded(plane: TestPlane, method: str) -> None:
+    """A later run answers the step from the record, and would not see it."""
+
+    @plane.agent("forgetful", max_retries=5)
+    async def forgetful(ctx: Context) -> None:
+        async def inner() -> None:
+            ctx.tool("pay", work)
+
+        async def branch() -> None:
+            await ctx.step("inside", inner)
+
+        match method:
+            case "block":
+                async with ctx.step("outside"):
+                    await inner()
+            case "branch":
+                await ctx.gather(branch(), ctx.step("beside", work))
+            case _:
+                await getattr(ctx, method)("outside", inner)
+        await ctx.sleep(60)
+
+    job = await forgetful.submit()
+    await plane.work()
+
+    ended = await job.job()
+    assert (ended.status, ended.attempt) == (JobStatus.FAILED, 1)
+    assert 'ctx.tool("pay") was called and never awaited' in str(ended.error_message)
+
+
+async def test_branches_that_wait_for_their_turn_have_forgotten_nothing(plane: TestPlane) -> None:
+    @plane.agent("careful")
+    async def careful(ctx: Context) -> int:
+        async def one(number: int) -> int:
+            later = ctx.step("later", work, number)
+            await ctx.step("first", work, number)
+            return await later
+
+        async def all_of_them() -> int:
+            return sum(await ctx.gather(*(one(number) for number in range(3))))
+
+        return await ctx.step("all", all_of_them)
+
+    job = await careful.submit()
+    await plane.work()
+
+    assert await job.result(timeout=5) == 3

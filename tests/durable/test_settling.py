@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from cortex_plane import Context, JobHandle, JobStatus
+from cortex_plane.durable.calls import OnUncertain
 from cortex_plane.errors import InvalidInput, NothingToResume, StillRunning, ToolUncertain
 from cortex_plane.metrics.service import counted
 from cortex_plane.testing import TestPlane
@@ -173,3 +175,38 @@ async def test_what_a_handler_has_caught_cannot_be_settled_any_more(plane: TestP
     assert [call.caught for call in (await plane.jobs.details(await job.job())).uncertain] == [True]
     with pytest.raises(InvalidInput, match="has caught"):
         await plane.jobs.settle(job.id, "refund", applied=True)
+
+
+@dataclass
+class Receipt:
+    number: int
+
+
+@pytest.mark.parametrize("wrong", [None, "seven", {"no": 7}])
+@pytest.mark.parametrize("on_uncertain", ["fail", "rerun"])
+async def test_a_result_that_does_not_fit_is_told_and_can_be_given_again(
+    plane: TestPlane, wrong: Any, on_uncertain: OnUncertain
+) -> None:
+    calls: list[str] = []
+
+    async def refund() -> Receipt:
+        calls.append("refund")
+        raise TimeoutError
+
+    @plane.agent("refund", max_retries=0)
+    async def agent(ctx: Context) -> int:
+        return (await ctx.tool("refund", on_uncertain=on_uncertain)(refund)).number
+
+    job = await agent.submit()
+    await plane.work()
+    settled = await plane.jobs.settle(job.id, "refund", applied=True, result=wrong)
+    await plane.work()
+
+    ended = await settled.job()
+    assert (ended.status, ended.error["type"]) == (JobStatus.FAILED, "ToolUncertain")
+    [call] = (await plane.jobs.details(ended)).uncertain
+    assert "the result that was given does not fit" in str(call.doubt)
+    settled = await plane.jobs.settle(job.id, "refund", applied=True, result={"number": 7})
+    await plane.work()
+    assert await settled.result(timeout=5) == 7
+    assert calls == ["refund"]

@@ -114,3 +114,20 @@ async def test_a_job_that_cannot_be_claimed_stops_no_other(live_plane: Plane, da
     async with working(live_plane):
         assert [await job.result(timeout=PATIENCE_SECONDS) for job in good] == list(range(1, 10))
     assert await bad.status() is JobStatus.PENDING
+
+
+async def test_a_number_that_no_program_can_read_costs_its_own_job_only(live_plane: Plane, database_url: str) -> None:
+    @live_plane.agent("answer")
+    async def answer(ctx: Context, number: int) -> int:
+        return number
+
+    bad, *good = [await answer.submit(number=number) for number in range(10)]
+    async with raw_client(database_url, live_plane.clock) as raw:  # type: ignore[arg-type]
+        table = "cortex.job" if raw.kind == "postgres" else "job"
+        async with triggers_off(raw):
+            await raw(f"""update {table} set payload = '{{"number": 1.5e400}}' where id = '{bad.id}'""")
+    async with working(live_plane):
+        assert [await job.result(timeout=PATIENCE_SECONDS) for job in good] == list(range(1, 10))
+        with pytest.raises(JobFailed, match="number must be a whole number"):
+            await bad.result(timeout=PATIENCE_SECONDS)
+    assert len(await live_plane.jobs.list()) == 10

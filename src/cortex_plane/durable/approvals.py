@@ -24,7 +24,7 @@ from cortex_plane.durable.calls import HOW_TO_GO_ON, OPTION_NAMES, input_digest
 from cortex_plane.durable.scopes import checked_step_name
 from cortex_plane.durable.suspension import AwaitApproval
 from cortex_plane.durable.waits import outside_gather
-from cortex_plane.errors import ApprovalAltered, ApprovalChanged, CodeChanged, InvalidInput
+from cortex_plane.errors import ApprovalAltered, ApprovalChanged, CodeChanged, InvalidInput, NeverAwaited
 from cortex_plane.json import encode, normal
 from cortex_plane.json_schema import check_schema
 from cortex_plane.worker.failures import ApprovalDenied, mark_step
@@ -207,7 +207,7 @@ class Call(Awaitable[Result]):
 
     def __init__(self, recorder: Recorder, shown: str, begin: Callable[[], Coroutine[Any, Any, Result]]) -> None:
         self._recorder, self.shown, self._begin = recorder, shown, begin
-        recorder.unawaited[self] = None
+        recorder.unawaited[self] = recorder.scopes.path
 
     def __await__(self) -> Generator[Any, None, Result]:
         self.taken()
@@ -276,7 +276,7 @@ class WorkCall(Call[Result]):
         if not kwargs.keys().isdisjoint(OPTION_NAMES):
             _check_options_apart(runner, work, kwargs)
         if not is_decorated:
-            runner.recorder.unawaited[self] = None
+            runner.recorder.unawaited[self] = runner.recorder.scopes.path
 
     def __await__(self) -> Generator[Any, None, Result]:
         self.taken()
@@ -389,11 +389,17 @@ def _check_options_apart(runner: Runner, work: Callable[..., Any], kwargs: Mappi
         )
 
 
-def never_awaited(recorder: Recorder) -> str | None:
+def check_awaited_inside(recorder: Recorder, key: str) -> None:
+    """When a step or a tool has ended: a later run answers it from the record, and would not see what it has left behind."""
+    if recorder.unawaited and (message := never_awaited(recorder, f"{key}/")) is not None:
+        raise NeverAwaited(message)
+
+
+def never_awaited(recorder: Recorder, path: str = "") -> str | None:
     """Which calls the handler has left behind, in words for whoever wrote it."""
-    calls: Iterable[Call[Any]] = tuple(recorder.unawaited)
-    recorder.unawaited.clear()
+    calls: Iterable[Call[Any]] = [call for call, place in recorder.unawaited.items() if place.startswith(path)]
     for call in calls:
+        del recorder.unawaited[call]
         call.abandon()
     shown = list(dict.fromkeys(call.shown for call in calls))
     if not shown:

@@ -183,6 +183,7 @@ def noted_failure(recorder: Recorder, name: str, key: str, entry: Entry, error: 
     mark_step(error, key)
     failure = StepFailed(name, {name: text for name, text in described(error).items() if name != "traceback"}, key)
     recorder.journal.forget_failures(f"{key}/")
+    recorder.journal.answered_for(key)
     recorder.journal.put(key, entry | {"error": failure.error})
     recorder.journal.log_step(name, started_at, recorder.now(), None, 0)
     return failure

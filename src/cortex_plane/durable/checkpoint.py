@@ -108,7 +108,8 @@ class Recorder:
     ) -> None:
         self.claimed, self.config, self.services = claimed, config, services
         self.journal = journal or Journal(seed=services.new_id())
-        self.scopes = Scopes(self.journal.begin)
+        self.cleaning = Cleaning(self)
+        self.scopes = Scopes(_begins(self.journal, self.cleaning))
         self.last_id = last_id
         self.agent_id, self._prompt_hash = AgentId(agent_id), prompt_hash
         self._built_cents = self.journal.durable_cents
@@ -118,11 +119,11 @@ class Recorder:
         self.did_not_fit = False
         """This code was tried on this record before, in vain."""
         self.largest_bytes = 0
-        self.unawaited: dict[Any, None] = {}
-        """Calls that the handler has asked for and not awaited yet, and cleanup scopes that it has not entered."""
+        self.unawaited: dict[Any, str] = {}
+        """Calls that the handler has asked for and not awaited yet, and cleanup scopes that it has not entered, with the path of
+        where they were asked for."""
         self._is_warned = False
         self._unwritten = 0
-        self.cleaning = Cleaning(self)
         self._repeats: bool | None = None
 
     def now(self) -> int:
@@ -247,6 +248,14 @@ class Recorder:
         if size > sizes.warn_bytes and not self._is_warned:
             self._is_warned = True
             log.warning("checkpoint_is_large", job_id=self.claimed.job_id, step=step, size_bytes=size, limit=sizes.limit_bytes)
+
+
+def _begins(journal: Journal, cleaning: Cleaning) -> Callable[[str], None]:
+    def begins(key: str) -> None:
+        journal.begin(key)
+        cleaning.begin()
+
+    return begins
 
 
 def failed_calls(raised: BaseException | None) -> list[str]:

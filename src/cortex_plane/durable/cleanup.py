@@ -48,6 +48,15 @@ class Cleaning:
         self.calls = 0
         """How many durable calls the handler itself has made."""
         self._raise_at: int | None = None
+        self._has_key = False
+        """Whether the call at which it is raised is given its identity first, as it was in the earlier run: calls of the same
+        name that follow it are counted."""
+        self._raise_at_key = False
+        self._waits = 0
+        """How often the handler has waited for what is not durable since its last call."""
+        self._raise_after_waits = 0
+        self._marked_at: int | None = None
+        """How many calls were recorded when an earlier run began to clean up."""
         self.when_delivered: Callable[[float], None] | None = None
 
     def ask(self, kind: str, ending: Exception, when_delivered: Callable[[float], None]) -> None:
@@ -57,18 +66,22 @@ class Cleaning:
         """The run before this one may have begun to clean up: then it is raised at the same call."""
         marked = self._recorder.journal.take(MARK)
         if marked is not None and marked["result"][0] == self.kind:
-            self._raise_at = marked["result"][1]
+            _, self._raise_at, self._has_key, self._raise_after_waits = marked["result"]
+            self._marked_at = marked["order"]
 
     # -- delivering ------------------------------------------------------------------------------
 
-    def deliver(self, *, inside: bool) -> Exception:
-        """What the handler is to be given now. Outside of every scope the run ends here."""
+    def deliver(self, at: int, *, has_key: bool) -> Exception:
+        """What the handler is to be given now, at which call. Outside of every scope the run ends here."""
         assert self.ending is not None
         self.delivered, self.interrupting = True, False
         _uncancel()
         if not self.open:
             self._recorder.stop(self.ending)
-        self._recorder.journal.put(MARK, {"kind": "cleanup", "result": [self.kind, self.calls if inside else self.calls + 1]})
+        journal = self._recorder.journal
+        journal.leave(self._marked_at)
+        if self._marked_at is None:
+            journal.put(MARK, {"kind": "cleanup", "result": [self.kind, at, has_key, self._waits]})
         if self.when_delivered is not None:
             self.when_delivered(self.open[-1])
         return self.ending
@@ -79,20 +92,39 @@ class Cleaning:
 
     def before_call(self) -> None:
         self.calls += 1
+        self._waits = 0
         if self.due and self._raise_at is not None and self.calls >= self._raise_at:
-            raise self.deliver(inside=True)
+            if not self._has_key:
+                raise self.deliver(self.calls, has_key=False)
+            self._raise_at_key = True
+
+    def begin(self) -> None:
+        """A call has its identity."""
+        if self._raise_at_key:
+            self._raise_at_key = False
+            raise self.deliver(self.calls, has_key=True)
 
     def before_new_work(self) -> None:
         """Recorded calls are answered; what is not recorded does not begin."""
         if self.due:
-            raise self.deliver(inside=True)
+            raise self.deliver(self.calls, has_key=True)
+
+    def wait(self) -> None:
+        """The handler waits, for what is not durable. A resumed cleanup is interrupted where the earlier run was."""
+        if self.busy:
+            return
+        self._waits += 1
+        is_there = self._raise_at is not None and not self._has_key and self.calls == self._raise_at - 1 and self.open
+        if is_there and self.due and self._waits >= self._raise_after_waits and self._main is not None and not self.interrupting:
+            self.interrupting = True
+            asyncio.get_running_loop().call_soon(self._main.cancel)  # Then it waits for what it has asked for just now.
 
     def interruption(self) -> BaseException | None:
         """What a cancelled handler is given instead, where it awaits something that is not durable."""
         if not self.due or not self.interrupting or self.busy:
             return None
         try:
-            return self.deliver(inside=False)
+            return self.deliver(self.calls + 1, has_key=False)
         except RunStopped as stopped:
             return stopped
 
@@ -133,14 +165,16 @@ class Guarded(Generic[Result]):
                 self._work.close()
                 raise
         cleaning.busy += 1
+        begun = False
         try:
             if top and self._counts and cleaning.calls % TURN_EVERY == 0:
                 yield
+            begun = True
             return (yield from self._work.__await__())
         except asyncio.CancelledError:
             self._work.close()  # If it has not begun.
             if top and cleaning.due and cleaning.interrupting:
-                raise cleaning.deliver(inside=True) from None
+                raise cleaning.deliver(cleaning.calls, has_key=begun) from None
             raise
         finally:
             cleaning.busy -= 1
@@ -159,6 +193,8 @@ class Interruptible:
         try:
             yielded = inner.send(None)
             while True:
+                if (waiting := self._cleaning()) is not None:
+                    waiting.wait()
                 try:
                     value = yield yielded
                 except asyncio.CancelledError as error:
@@ -182,7 +218,7 @@ class CleanupScope:
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not isfinite(timeout) or timeout <= 0:
             raise InvalidInput(f"ctx.cleanup takes a timeout of more than 0 seconds, not {timeout!r:.80}.", field="timeout")
         self._recorder, self._timeout = recorder, float(timeout)
-        recorder.unawaited[self] = None
+        recorder.unawaited[self] = recorder.scopes.path
 
     def abandon(self) -> None:
         """It was never entered."""

@@ -342,9 +342,13 @@ class Context:
         folder = self.lent.files / "runs" / self.job_id / self.run_id / "artifacts"
         path = artifact_path(folder, content, name)
         if self.recorder is not None or self.open_recorder is not None:  # Of an async handler.
-            unawaited = self._durable.unawaited
-            kept = Kept(path, partial(in_a_thread, partial(self._keep, path, content)), lambda one: unawaited.pop(one, None))
-            unawaited[kept] = None
+            recorder, unawaited = self._durable, self._durable.unawaited
+
+            def taken(one: Kept) -> None:
+                unawaited.pop(one, None)
+
+            kept = Kept(path, partial(in_a_thread, partial(self._keep, path, content)), taken)
+            unawaited[kept] = recorder.scopes.path
             return kept
         self._keep(path, content)
         return Kept(path, None, lambda one: None)

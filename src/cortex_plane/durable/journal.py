@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections import ChainMap
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 from cortex_plane.clock import as_short_text
 from cortex_plane.durable import segments
 from cortex_plane.durable.memory import Memory
-from cortex_plane.durable.schema import RESERVED, STEP, Blob, Entry, ToolState, packed, whole
+from cortex_plane.durable.schema import RESERVED, STEP, STEPS, Blob, Entry, ToolState, packed, whole
 from cortex_plane.durable.segments import NOTHING_SEALED, Sealed, around
 from cortex_plane.json import dumps, embedded, loads
 
@@ -90,6 +91,12 @@ class Journal:
     tail: Tail = field(default_factory=Tail)
     failures: dict[str, Unrecorded] = field(default_factory=dict)
     """What failed or was denied and is not recorded yet."""
+    new_in: set[str] = field(default_factory=set)
+    """Scopes in which this run has begun what is not recorded, and branches that ended, while something was not asked for."""
+    outside: BaseException | None = None
+    """What the program was dealing with when it called the handler, if that was an exception."""
+    _aside: set[str] = field(default_factory=set)
+    """Calls that began while the handler dealt with an exception."""
     _begun: dict[str, int] = field(default_factory=dict)
     """The calls that began while there were such failures, and when: counted in calls and failures."""
     _moment: int = 0
@@ -105,12 +112,33 @@ class Journal:
     def take(self, key: str) -> Entry | None:
         """What is recorded under this identity. The memory and the sums become what they were after it."""
         if key not in self.entries:
+            if self.unasked and not name_of(key).startswith("$"):
+                self.new_in.add(scope_of(key))
             return None
         entry = self._entry(key)
         self._settle_failures_before(key, entry)
         self.unasked.pop(key, None)
+        if entry["kind"] in STEPS:
+            self.answered_for(key)
         self._remember(entry)
         return entry
+
+    def answered_for(self, key: str) -> None:
+        """This call has ended: what is recorded inside of it is not asked for any more."""
+        if self.unasked:
+            for other in self._inside.get(key, ()):
+                self.unasked.pop(other, None)
+
+    def expected(self, *, aside: bool = False) -> dict[str, Entry]:
+        """What is not asked for yet, and is by a handler that does as it did before. `aside`: in dealing with an exception."""
+        return {key: entry for key, entry in self.unasked.items() if bool(entry.get("aside")) == aside}
+
+    def is_aside(self, key: str) -> bool:
+        return key in self._aside
+
+    def leave(self, before: int | None) -> None:
+        """The handler goes on elsewhere: what was recorded up to there, in a gather for example, is not asked for any more."""
+        self.unasked = {} if before is None else {key: entry for key, entry in self.unasked.items() if entry["order"] > before}
 
     def _entry(self, key: str) -> Entry:
         kept = self.entries[key]
@@ -157,6 +185,8 @@ class Journal:
             entry |= {name: noted for name, noted in self._entry(key).items() if name in ("memory", "spent")}
         entry["order"] = self.order
         entry["after"] = after
+        if key in self._aside:
+            entry["aside"] = True
         if result is not None:
             entry |= self.stored(key, result)
         if self.memory.version != self._noted_version:
@@ -205,14 +235,17 @@ class Journal:
         if not self.tail.log and not self.sealed.logged:
             self.tail.log.append(dumps(_logged(0, "start", at, at, "started", 0)))
 
-    def forget_inside(self, key: str) -> None:
-        """A finished step answers for all that was recorded inside of it."""
+    def forget_inside(self, key: str) -> int:
+        """A finished step answers for all that was recorded inside of it. Returns how many tool calls that were."""
         self.forget_failures(f"{key}/")
+        tools = 0
         for other in self._inside.pop(key, ()):
             if other in self.entries:
                 entry = self._entry(other)
                 self._drop(other)
                 self.forget_tool(entry.get("invocation"))
+                tools += entry.get("tools", 1 if entry["kind"] == "tool" else 0)
+        return tools
 
     def forget_tool(self, invocation_id: str | None) -> None:
         if invocation_id is not None:
@@ -243,6 +276,8 @@ class Journal:
 
     def begin(self, key: str) -> None:
         """A durable call, or a gather, begins: the handler has gone on from what failed before it."""
+        if sys.exception() is not self.outside or (self._aside and any(outer in self._aside for outer in around(key))):
+            self._aside.add(key)
         if self.failures:
             self._moment += 1
             self._begun[key] = self._moment
@@ -254,8 +289,8 @@ class Journal:
             return
         for call in (*around(key), key):
             if (begun := self._begun.get(call)) is not None:
-                path = _scope_of(call)
-                for failed in [one for one, it in self.failures.items() if it.moment < begun and _scope_of(one).startswith(path)]:
+                path = scope_of(call)
+                for failed in [one for one, it in self.failures.items() if it.moment < begun and scope_of(one).startswith(path)]:
                     it = self.failures.pop(failed)
                     self._put(failed, it.entry, it.result, it.after)
         if not self.failures:
@@ -371,12 +406,16 @@ class _Piece:
     steps: dict[str, str] = field(default_factory=dict)
 
 
-def _scope_of(key: str) -> str:
+def scope_of(key: str) -> str:
     """The path of the scope that a call stands in. Its own name has no `#`, and may have a slash."""
     outer = around(key)
     if not outer:
         return ""
     return key[: key.index("/", len(outer[-1])) + 1]
+
+
+def name_of(key: str) -> str:
+    return key[len(scope_of(key)) :].rpartition("#")[0]
 
 
 def _logged(index: int, step_id: str, started_at: int, finished_at: int, summary: str, tool_calls: int) -> dict[str, Any]:

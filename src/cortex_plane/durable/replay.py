@@ -140,8 +140,8 @@ def _returned(recorder: Recorder, job: Job, output: Any) -> tuple[Verdict, str]:
 
 def _rest(recorder: Recorder) -> str:
     """What is recorded and was not asked for, though nothing around it answered for it."""
-    unasked = recorder.journal.unasked
-    rest = [(entry["order"], key) for key, entry in unasked.items() if _is_wanted(recorder, key)]
+    expected = recorder.journal.expected()
+    rest = [(entry["order"], key) for key, entry in expected.items() if _is_wanted(recorder, key)]
     return ", ".join(key for _, key in sorted(rest))
 
 

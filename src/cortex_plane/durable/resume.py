@@ -144,13 +144,21 @@ def settled(record: Record, call: str, checkpoint_id: str, *, applied: bool, res
     if len(text) > LONGEST_RESULT:
         raise InvalidInput(f"The result has {len(text):,} characters; the limit is {LONGEST_RESULT:,}.", field="result")
     found = _found(record.blob, call)
+    document = record.document  # A call that is not settled is in no segment.
     tools = [
         {**tool, "status": "completed" if applied else "failed", "result": normal(result, "result")}
         if tool["invocation_id"] == found.invocation_id
         else tool
-        for tool in record.document["active_tools"]  # A call that is not settled is in no segment.
+        for tool in document["active_tools"]
     ]
-    return resealed({**record.document, "checkpoint_id": checkpoint_id, "active_tools": tools}), found.invocation_id
+    steps = {
+        key: {**entry, "settled": applied} if entry.get("invocation") == found.invocation_id else entry
+        for key, entry in _steps(document).items()
+    }
+    data = document["memory_context"]["working_data"]
+    context = {**document["memory_context"], "working_data": {**data, RESERVED: {**data[RESERVED], "steps": steps}}}
+    changed = {"checkpoint_id": checkpoint_id, "active_tools": tools, "memory_context": context}
+    return resealed({**document, **changed}), found.invocation_id
 
 
 def _found(blob: Blob, call: str) -> UncertainCall:

@@ -165,6 +165,12 @@ class JournalEntry(Strict):
     supersedes: list[Uuid] | None = None
     memory: dict[str, Any] | None = None
     spent: list[int] | None = None
+    settled: bool | None = None
+    """An operator has given the result."""
+    tools: Count | None = None
+    """Of a finished step: how many tools were called inside of it."""
+    aside: bool | None = None
+    """The call was made while the handler dealt with an exception: a run in which that is not raised does not ask for it."""
     again: bool | None = None
     """A failure in a segment that was taken back: the call is made again."""
 

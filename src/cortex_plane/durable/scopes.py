@@ -74,6 +74,11 @@ class Scopes:
             )
         return _current.get() or self._top
 
+    @property
+    def path(self) -> str:
+        """Where the handler is."""
+        return (_current.get() or self._top).path
+
     def adopt(self) -> None:
         """The task that runs now is the handler's."""
         self._tasks.add(asyncio.current_task())
@@ -139,17 +144,21 @@ def patched(recorder: Recorder, name: str) -> bool:
     entry = journal.take(key)
     if entry is not None:
         return bool(entry["result"])
-    is_new = not any(_is_beyond(other, path) for other in journal.unasked)
+    is_new = not any(is_beyond(other, path) for other in journal.unasked)
     journal.put(key, {"kind": "patched", "result": is_new})
     return is_new
 
 
-def _is_beyond(key: str, path: str) -> bool:
+def is_beyond(key: str, path: str) -> bool:
     """Whether this record says that the job has passed the place. What sibling branches have recorded does not."""
-    if key.startswith(OUT_OF_ORDER):
-        return False
+    return not key.startswith(OUT_OF_ORDER) and sibling_branches(path, key) is None
+
+
+def sibling_branches(path: str, key: str) -> tuple[str, str] | None:
+    """The branches of one gather in which two calls stand, that of `path` first; None if they are not in two of its branches."""
     for branch in BRANCH.finditer(path):
         gather, own = path[: branch.start()], path[: branch.end()]
         if key.startswith(f"{gather}[") and not key.startswith(own):
-            return False
-    return True
+            other = BRANCH.match(key, branch.start())
+            return None if other is None else (own, key[: other.end()])
+    return None

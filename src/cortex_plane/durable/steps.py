@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from cortex_plane.approvals.model import Gate
-from cortex_plane.durable.approvals import Runner, ask_as
+from cortex_plane.durable.approvals import Runner, ask_as, check_awaited_inside
 from cortex_plane.durable.calls import (
     PLAIN,
     StepOptions,
@@ -97,6 +97,7 @@ class StepRunner(Runner):
             raise
         except Exception as error:
             raise noted_failure(recorder, self.name, key, {"kind": self.kind, "input": digest}, error, started_at) from error
+        check_awaited_inside(recorder, key)
         tools = recorder.journal.tools_asked - before
         result = await encode_result(recorder, self.name, value, work)
         await self._keep(scope, key, digest, result.text, started_at, tools, after)
@@ -104,8 +105,9 @@ class StepRunner(Runner):
 
     async def _keep(self, scope: Scope, key: str, digest: str, text: str, started_at: int, tools: int, after: int) -> None:
         journal = self.recorder.journal
-        journal.forget_inside(key)
-        journal.put(key, {"kind": self.kind, "input": digest}, text, after)
+        inside = journal.forget_inside(key)
+        entry = {"kind": self.kind, "input": digest} | ({"tools": inside} if inside else {})
+        journal.put(key, entry, text, after)
         journal.log_step(self.name, started_at, self.recorder.now(), text, tools)
         if self.kind == "step" or not scope.in_step or self.recorder.config.checkpoint_granularity == "per_llm_response":
             await self.recorder.save(self.name)
@@ -163,6 +165,7 @@ class StepRunner(Runner):
         if isinstance(error, Exception):
             failure = {"kind": self.kind, "input": BLOCK}
             raise noted_failure(self.recorder, self.name, block.key, failure, error, block.started_at) from error
+        check_awaited_inside(self.recorder, block.key)
         tools = self.recorder.journal.tools_asked - block.tools
         result = await encode_result(self.recorder, self.name, block.result)
         await self._keep(block.scope, block.key, BLOCK, result.text, block.started_at, tools, block.after)

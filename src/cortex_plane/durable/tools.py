@@ -15,12 +15,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 
 from cortex_plane.approvals.model import Gate
-from cortex_plane.durable.approvals import Runner, ask_as
+from cortex_plane.durable.approvals import Runner, ask_as, check_awaited_inside
 from cortex_plane.durable.calls import (
     HOW_TO_GO_ON,
     PLAIN_TOOL,
@@ -36,10 +36,11 @@ from cortex_plane.durable.calls import (
     within,
 )
 from cortex_plane.durable.checkpoint import Recorder
-from cortex_plane.durable.journal import INLINE_BYTES
+from cortex_plane.durable.journal import INLINE_BYTES, name_of, scope_of
 from cortex_plane.durable.schema import Entry, ToolState
-from cortex_plane.durable.scopes import Scope, checked_step_name
+from cortex_plane.durable.scopes import Scope, checked_step_name, is_beyond, sibling_branches
 from cortex_plane.durable.steps import stay_in_budget
+from cortex_plane.durable.values import WrongType, return_type
 from cortex_plane.errors import CodeChanged, InvalidInput, StepFailed, ToolUncertain
 from cortex_plane.json import loads
 from cortex_plane.metrics.service import count
@@ -69,6 +70,8 @@ class Invocation:
     """How often people have said that it is to be called again."""
     doubt: str | None = None
     """What it raised that left its effect in doubt; None: its worker died or stopped."""
+    settled: bool = False
+    """An operator has said that it took effect, with a result that does not fit: only an operator can settle it."""
 
     @property
     def in_doubt(self) -> bool:
@@ -80,6 +83,8 @@ class Invocation:
             entry["asked"] = self.asked
         if self.doubt is not None:
             entry["doubt"] = self.doubt
+        if self.settled:
+            entry["settled"] = True
         return entry
 
 
@@ -112,12 +117,21 @@ class ToolRunner(Runner):
         entry = recorder.journal.take(key)
         tool = self._recorded(key, entry, digest)
         if tool is None:
-            self._check_renamed(scope)
+            await self._check_new(scope, key, digest)
         elif entry is not None and entry.get("error") is not None:
+            recorder.journal.answered_for(key)
             raise self._recorded_failure(key, tool, entry)
         elif tool.status == "completed":
+            recorder.journal.answered_for(key)
             stored = recorder.journal.read(entry["blob"]) if entry and entry.get("blob") else loads(tool.result or "null")
-            return decode_result(recorder, self.name, stored, work)
+            if not (entry and entry.get("settled")):
+                return decode_result(recorder, self.name, stored, work)
+            try:
+                return return_type(work).decode(stored, f'the result of step "{self.name}"')
+            except WrongType as error:
+                tool.status, tool.result = "running", None
+                recorder.journal.tools[tool.invocation_id] = tool  # Also if it was sealed as completed.
+                entry["doubt"] = f"it was settled, and the result that was given does not fit: {error}"[:DOUBT_LIMIT]
         call = Invocation(
             scope,
             key,
@@ -130,7 +144,10 @@ class ToolRunner(Runner):
             begun=tool is not None or await self._may_repeat(),
             asked=(entry or {}).get("asked") or 0,
             doubt=(entry or {}).get("doubt"),
+            settled=bool((entry or {}).get("settled")) and tool is not None and tool.status == "running",
         )
+        if call.settled:
+            recorder.journal.put(key, call.entry())
         return await self._attempts(call)
 
     # -- answering -------------------------------------------------------------------------------
@@ -166,22 +183,47 @@ class ToolRunner(Runner):
         """A call that is not recorded: by a job that failed, and that this one runs again from the beginning, for example."""
         return self.options.verify is not None and self.changes_something and await self.recorder.repeats()
 
-    def _check_renamed(self, scope: Scope) -> None:
-        """A call that is new, while one that is recorded was not asked for: as likely as not it is the same one, renamed."""
-        if not self.changes_something:
+    async def _check_new(self, scope: Scope, key: str, digest: str) -> None:
+        """A call that is new, while one that is recorded was not asked for: as likely as not it is the same one, and the code
+        has renamed it, or moved it into a step, into a gather, or to another branch."""
+        if not self.changes_something or not self.recorder.journal.unasked:
             return
-        for key, entry in self.recorder.journal.unasked.items():
-            name = key.removeprefix(scope.path)
-            if entry["kind"] == "tool" and key.startswith(scope.path) and name.count("#") == 1:
-                recorded = name.rpartition("#")[0]
-                self.recorder.stop(
-                    CodeChanged(
-                        self.name,
-                        f'The code calls tool "{self.name}", which is not recorded, before tool "{recorded}", which is. If it '
-                        f'was renamed, give the agent renamed_steps={{"{recorded}": "{self.name}"}}; if it is new, put it '
-                        f'under ctx.patched(...), or call it after "{recorded}". Otherwise it might take effect twice.',
-                    )
-                )
+        for other in self._expected(key):
+            if is_beyond(other, scope.path):
+                self._refuse(scope, key, other)
+        if any(_is_same_call(scope, key, digest, other, entry) for other, entry in self._expected(key).items()):
+            await asyncio.sleep(0)  # Each branch has its turn: it may be about to ask for its own.
+            for other, entry in self._expected(key).items():
+                if _is_same_call(scope, key, digest, other, entry) and self._is_passed(scope, other):
+                    self._refuse(scope, key, other)
+
+    def _expected(self, key: str) -> dict[str, Entry]:
+        """Tool calls, and steps with tool calls inside, that are recorded and that this run has still to ask for."""
+        journal = self.recorder.journal
+        expected = journal.expected(aside=journal.is_aside(key))
+        return {other: entry for other, entry in expected.items() if entry["kind"] == "tool" or entry.get("tools")}
+
+    def _is_passed(self, scope: Scope, other: str) -> bool:
+        """Whether the branch of a recorded call has ended, or does something else, without having asked for it."""
+        branches = sibling_branches(scope.path, other)
+        passed = self.recorder.journal.new_in
+        return branches is not None and any(one.startswith(branches[1]) and other.startswith(one) for one in passed)
+
+    def _refuse(self, scope: Scope, key: str, other: str) -> NoReturn:
+        """`other` is what is recorded."""
+        recorded = name_of(other)
+        if scope_of(other) == scope.path and recorded != self.name:
+            renamed = f'renamed_steps={{"{recorded}": "{self.name}"}}'
+            what = f'tool "{recorded}", which is. If it was renamed, give the agent {renamed};'
+        else:
+            what = f'"{recorded}" ({other}), which is. If it was moved to {key}, put it back;'
+        self.recorder.stop(
+            CodeChanged(
+                self.name,
+                f'The code calls tool "{self.name}", which is not recorded, before {what} if it is new, put it '
+                f'under ctx.patched(...), or call it after "{recorded}". Otherwise it might take effect twice.',
+            )
+        )
 
     # -- calling ---------------------------------------------------------------------------------
 
@@ -200,6 +242,7 @@ class ToolRunner(Runner):
                     raise noted_failure(self.recorder, self.name, call.key, call.entry(), error, call.started_at) from error
                 await pause_before_retry(self.recorder, call.key, policy, tried, error)
             tried += 1
+        check_awaited_inside(self.recorder, call.key)
         # A result that cannot be kept leaves the call uncertain: it took effect, and must not count as failed.
         result = await encode_result(self.recorder, self.name, value, call.work)
         await self._keep(call, result.text)
@@ -303,6 +346,8 @@ class ToolRunner(Runner):
             return None
         self.recorder.reach("before_settle", self.name)
         self.recorder.journal.tools.setdefault(call.tool.invocation_id, call.tool)
+        if call.settled:
+            raise self._uncertain(call)
         if self.options.verify is not None:
             return await self._verified(call)
         return await self._decided(call) if call.in_doubt else None
@@ -324,10 +369,13 @@ class ToolRunner(Runner):
             return None
         if self.options.on_uncertain == "ask" and not call.scope.in_gather:
             return await self._ask_people(call)
+        raise self._uncertain(call)
+
+    def _uncertain(self, call: Invocation) -> ToolUncertain:
         count("uncertain_calls", agent=self.recorder.claimed.job_type)
         error = ToolUncertain(self.name, call.tool.invocation_id, call.doubt)
         noted_failure(self.recorder, self.name, call.key, call.entry(), error, call.started_at)
-        raise error
+        return error
 
     async def _ask_people(self, call: Invocation) -> Happened | None:
         """Approved, the call is made again; or it has happened, if the approver says so, with the result that they give."""
@@ -344,6 +392,15 @@ class ToolRunner(Runner):
         decision = await ask_as(self.recorder, key, gate, self.name)
         call.asked = number
         return Happened(decision.details["result"]) if decision.details["happened"] is True else None
+
+
+def _is_same_call(scope: Scope, key: str, digest: str, other: str, entry: Entry) -> bool:
+    """Whether another branch has recorded what may be this call, in the same place of that branch."""
+    branches = sibling_branches(scope.path, other)
+    if branches is None:
+        return False
+    here, there = key.removeprefix(branches[0]), other.removeprefix(branches[1])
+    return here.startswith(f"{there}/") if entry["kind"] != "tool" else here == there and entry.get("input") == digest[:16]
 
 
 DOUBT_LIMIT = 500

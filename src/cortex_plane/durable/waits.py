@@ -129,8 +129,12 @@ def _first_of(failures: list[BaseException]) -> BaseException:
 
 
 async def _branch(recorder: Recorder, scope: Scope, work: Awaitable[Any]) -> Any:
-    with recorder.scopes.entered(scope):
-        return await work
+    try:
+        with recorder.scopes.entered(scope):
+            return await work
+    finally:
+        if recorder.journal.unasked:
+            recorder.journal.new_in.add(scope.path)
 
 
 def outside_gather(recorder: Recorder, what: str) -> Scope:

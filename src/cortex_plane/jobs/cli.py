@@ -213,14 +213,14 @@ async def settle(
         cortex jobs settle 0199a8c2 refund --not-applied
     """
     from cortex_plane.cli.output import print_json
-    from cortex_plane.json import loads
+    from cortex_plane.json import loads_exactly
 
     if (applied is None) == (not not_applied):
         raise InvalidInput(
             "Say either --applied with the result as JSON (null if there is none), or --not-applied.", field="applied"
         )
     try:
-        result = None if applied is None else loads(applied)
+        result = None if applied is None else loads_exactly(applied)
     except ValueError as error:
         raise InvalidInput(f"--applied takes JSON, such as '{{\"receipt\": 7}}' or null: {error}", field="applied") from None
     async with existing_plane(plane_url) as plane:

@@ -23,7 +23,7 @@ from cortex_plane.jobs.model import (
 from cortex_plane.jobs.outcomes import BrokenJob, LostRun
 from cortex_plane.jobs.retry import RetryPolicy
 from cortex_plane.jobs.states import JobStatus, RunStatus, WaitReason, WorkerStatus, status_label, status_text
-from cortex_plane.json import loads
+from cortex_plane.json import loads_stored as loads
 from cortex_plane.queues.model import Control, Reservation, ReservationId, ReservationStatus, Scope
 from cortex_plane.retention.model import HeldBack
 from cortex_plane.worker.model import WorkerRecord

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -61,6 +62,11 @@ CHILD_RECHECK_SECONDS = 60.0
 HELD_SECONDS = 3600.0
 HAND_BACK_SECONDS = 2.0
 
+ONLY_PLAIN = (
+    "The job has recorded steps, and the agent is not an async function any more: it would do all of them again. "
+    "Deploy code that fits: roll back, or submit the job anew."
+)
+
 
 class Execution:
     """One run inside this worker."""
@@ -70,8 +76,9 @@ class Execution:
         self.agent = agent
         self.context = Context.of(claimed)
         self.context.lent = lent.services
+        self._outside = sys.exception()
         if agent.kind == "async":
-            self.context.open_recorder = partial(_new_recorder, claimed, agent, lent)
+            self.context.open_recorder = partial(_new_recorder, claimed, agent, lent, self._outside)
         self._lent = lent
         self.started_at = started_at
         self.task: OwnTask | None = None
@@ -117,7 +124,7 @@ class Execution:
             self._request = request
             return
         self._asked = asked
-        replays = recorder is not None and bool(recorder.journal.unasked)
+        replays = recorder is not None and bool(recorder.journal.expected())
         if recorder is not None and (recorder.cleaning.open or replays):
             recorder.cleaning.ask(str(request.get("kind")), ending, self._limit_cleanup)
             recorder.cleaning.interrupting = not replays
@@ -248,7 +255,11 @@ class Execution:
     async def _resumed(self) -> Recorder:
         lent = self._lent
         agent_id = lent.agent_ids[self.agent.job_type]
-        return await resume(lent.checkpoints, self.claimed, self.agent, agent_id, lent.services, self._code)
+        recorder = await resume(lent.checkpoints, self.claimed, self.agent, agent_id, lent.services, self._code)
+        recorder.journal.outside = self._outside
+        if self.agent.kind != "async" and recorder.journal.entries:
+            raise RunStopped(CodeChanged("start", ONLY_PLAIN))
+        return recorder
 
     def _check_left(self) -> None:
         """A handler that caught its own suspension, or the end of its run, is left all the same. One that forgot an `await`
@@ -444,9 +455,9 @@ class Execution:
             return failed(error)
 
 
-def _new_recorder(claimed: Claimed, agent: AgentCode, lent: Lent) -> Recorder:
+def _new_recorder(claimed: Claimed, agent: AgentCode, lent: Lent, outside: BaseException | None) -> Recorder:
     """Knows nothing of the execution: what refers to itself is freed only when the collector looks, and that costs every job."""
-    journal = Journal(seed=lent.services.new_id(), state_version=agent.state_version)
+    journal = Journal(seed=lent.services.new_id(), state_version=agent.state_version, outside=outside)
     return Recorder(claimed, lent.agent_ids[agent.job_type], agent.config, agent.prompt_hash, lent.services, journal)
 
 

@@ -1368,6 +1368,13 @@ begin
     raise exception 'job_key must be text of 1 to 200 characters, not "%".', left(add_job.job_key, 80)
       using errcode = 'invalid_parameter_value';
   end if;
+  if jsonb_path_exists(add_job.payload,
+      '$.** ? (@.type() == "number" && (@ > 18446744073709551615 || @ < -9223372036854775808))') then
+    raise exception 'payload holds a number beyond 64 bits (-2^63 to 2^64 - 1), which readers of JSON round: %.',
+      left(jsonb_path_query_first(add_job.payload,
+        '$.** ? (@.type() == "number" && (@ > 18446744073709551615 || @ < -9223372036854775808))') #>> '{}', 80)
+      using errcode = 'invalid_parameter_value', hint = 'Store it as text.';
+  end if;
   perform cortex.refuse_spent_budget(add_job.job_type, _tenant);
   if add_job.job_key is not null then
     select k._run_at, k._holder into _run_at, _holder
