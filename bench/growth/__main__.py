@@ -36,6 +36,7 @@ from bench.machine import describe_machine
 from bench.million import postgres, sqlite
 from bench.places import durable_cluster, fresh_folder
 from cortex_plane import Plane
+from cortex_plane.storage.postgres.database import POOL_SIZE
 from cortex_plane.testing import PostgresCluster
 
 COPIES, SMALL = 999, 0
@@ -112,7 +113,7 @@ class Reader:
             pages = sum(_status(connection, kind) for connection in connections if connection for kind in kinds)
             return Work(pages, STEPS[str(database.path)])
         await asyncio.sleep(FLUSH_SECONDS)
-        await store.workers.now()
+        await asyncio.gather(*(store.workers.now() for _ in range(POOL_SIZE)))  # Each session tells when it is used next.
         connection = await asyncpg.connect(self._monitor)
         try:
             name = store.database.session.url.rsplit("/", 1)[1]
@@ -213,6 +214,8 @@ async def _compare(store: str, urls: dict[str, str], monitor: str | None) -> lis
                 await _analyze(url)
         async with Plane(urls["small"]) as small, Plane(urls["full"]) as full:
             readers = Reader(small, monitor), Reader(full, monitor)
+            for reader in readers:
+                await reader.work()  # Opens all sessions; what that reads is of no operation.
             pairs = zip(await operations(small), await operations(full), strict=True)
             for pair in pairs:
                 one = Result(store, statistics, pair[0].name, *await _costs(pair, readers))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bench.growth.originals import AGENTS, ASKED, BUSY, QUEUES, TENANTS
+from bench.growth.originals import AGENTS, BUSY, QUEUES, TENANTS
 from cortex_plane import Plane
 from cortex_plane.dashboard.overview import queue_lines
 from cortex_plane.ids import new_id
@@ -49,9 +49,9 @@ async def operations(plane: Plane) -> list[Operation]:
     async def claim_from_one_queue() -> None:
         assert len(await store.queue.claim(worker, QUEUES[7:8], AGENTS, [RunId(new_id())])) == 1
 
-    def listed(jobs: int, limit: int = 50, **wanted: Any) -> Work:
+    def listed(jobs: int, **wanted: Any) -> Work:
         async def work() -> None:
-            assert len((await store.job_search.page(JobFilter(**wanted), limit=limit)).jobs) == jobs, wanted
+            assert len((await store.job_search.page(JobFilter(**wanted), limit=50)).jobs) == jobs, wanted
 
         return work
 
@@ -74,9 +74,8 @@ async def operations(plane: Plane) -> list[Operation]:
         Operation("list", listed(50)),
         *[
             Operation(f"list {status.lower()}", listed(50, status=status))
-            for status in (JobStatus.PENDING, JobStatus.COMPLETED, JobStatus.FAILED)
+            for status in (JobStatus.PENDING, JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.WAITING_FOR_APPROVAL)
         ],
-        Operation("list waiting_for_approval", listed(ASKED, ASKED, status=JobStatus.WAITING_FOR_APPROVAL)),
         Operation("list by tag", listed(50, tag="invoice")),
         Operation("list by a tag that no job has", listed(0, tag="nowhere")),
         Operation("list by queue", listed(50, queue=QUEUES[BUSY])),

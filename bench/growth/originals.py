@@ -26,9 +26,9 @@ ALL = COMPLETED + FAILED + CANCELLED + ASKED + LATER + WAITING
 
 BUSY = 3
 """The queue, the agent and the tenant of this number have a twelfth of all jobs: a page of them is full without any copy."""
-FRESH_WAITING, FRESH_COMPLETED, FRESH_FAILED = 2_000, 3_000, 520
-"""Jobs that both databases have: the waiting ones are claimed and moved, the others fill the last hour, as far as the
-overview shows it."""
+FRESH_WAITING, FRESH_COMPLETED, FRESH_FAILED, FRESH_ASKED = 2_000, 3_000, 520, 150
+"""Jobs that both databases have: the waiting ones are claimed and moved, those that ask fill a page, the others fill the last
+hour, as far as the overview shows it."""
 FRESH_QUEUE = "fresh"
 
 TABLES = ("job", "job_run", "job_history", "queue_entry", "job_tag", "approval_request", "approval_approver")
@@ -70,6 +70,7 @@ async def add_fresh(database_url: str) -> None:
         _register(plane)
         await plane.submit_many([one(None, FRESH_QUEUE) for _ in range(FRESH_COMPLETED)])
         await plane.submit_many([one("fail", FRESH_QUEUE) for _ in range(FRESH_FAILED)])
+        await plane.submit_many([one("ask", FRESH_QUEUE) for _ in range(FRESH_ASKED)])
         await plane.run_worker((FRESH_QUEUE,), concurrency=100, until_idle=True)
         await plane.submit_many([one(None, QUEUES[others[number % len(others)]]) for number in range(FRESH_WAITING)])
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from bench.pages.known import Known
 from bench.pages.originals import PERSON, RARE_TAG, RARE_TEXT
 from cortex_plane.http.routers import served_by
-from cortex_plane.jobs.states import JobStatus
+from cortex_plane.jobs.states import JobStatus, RunStatus
 
 # Files, addresses that answer for ever, and those of other programs.
 LEFT_OUT = (
@@ -59,8 +59,11 @@ def _queries(path: str, parameters: list[str], known: Known) -> Iterator[Query]:
         yield {"run_id": known.run_under_grant}
         return
     yield {}
-    if "status" in parameters:
+    if "tag" in parameters:
         yield from _of_jobs(known)
+    elif "status" in parameters:
+        yield from ({"status": status} for status in RunStatus)
+        yield from ({"status": status, "tenant": "south"} for status in RunStatus)
     if "actor" in parameters:
         yield from ({"actor": value} for value in (PERSON, "nobody"))
         yield from ({"action": value} for value in ("JOB_COMPLETED", "JOB_CANCELLED", "TEMPLATE_SAVED", "NEVER"))

@@ -10,7 +10,7 @@ from bench.pages.originals import PERSON, start_under_grant
 from cortex_plane import Plane
 from cortex_plane.cursors import cursor_for
 from cortex_plane.ids import new_id
-from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.model import DEFAULT_TENANT, JobId
 from cortex_plane.jobs.search import JobFilter
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.people.sessions import start_session
@@ -30,7 +30,7 @@ NAMES = {
 @dataclass(frozen=True, slots=True)
 class Known:
     jobs: dict[JobStatus, str]
-    """One in each state."""
+    """One in each state, of the tenant whose jobs are shown where none is named."""
     ids: dict[str, str]
     """By the name of the parameter."""
     run_under_grant: str
@@ -65,7 +65,7 @@ class Known:
 async def get_to_know(plane: Plane, copies: int) -> Known:
     store = plane.store
     deep_job = await _job_of_long_ago(plane, copies // 2)
-    jobs = {status: (await plane.jobs.list(status=status, limit=1))[0].id for status in JobStatus}
+    jobs = {status: await _job_in(plane, status) for status in JobStatus}
     [group, *_] = await plane.groups.list(limit=500)
     deep_group = (await plane.groups.list(limit=500))[-1]
     [approval, *_] = await plane.approvals.list(limit=1)
@@ -103,6 +103,18 @@ async def get_to_know(plane: Plane, copies: int) -> Known:
             "/api/v1/schedules": ("schedule", "schedule-150"),
         },
     )
+
+
+async def _job_in(plane: Plane, status: JobStatus) -> JobId:
+    store = plane.store
+    [tenant] = [one.id for one in await store.tenants.list() if one.name == DEFAULT_TENANT]
+    wanted, before = JobFilter(tenant_id=tenant, status=status), None
+    while True:
+        page = await store.job_search.page(wanted, before=before, limit=1)
+        if page.jobs:
+            return page.jobs[0].summary.id
+        assert page.next_before is not None, f"The default tenant has no job that is {status}."
+        before = page.next_before
 
 
 async def _job_of_long_ago(plane: Plane, seconds: int) -> str:

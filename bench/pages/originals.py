@@ -124,7 +124,7 @@ async def _submit(plane: Plane, chance: random.Random) -> None:
         return [_submission(chance, agent, **options) for _ in range(count)]
 
     await plane.submit_many(
-        many(COMPLETED) + many(FAILED, "fail") + many(RETRIED, "retry") + many(ASKED, "ask", tenant="default")
+        many(COMPLETED) + many(FAILED, "fail") + many(RETRIED, "retry", tenant="default") + many(ASKED, "ask", tenant="default")
     )
     await plane.submit_many(many(LATER, delay=A_DAY))
     await plane.submit_many([Submission("mail", {"note": f"A {RARE_TEXT} indeed"}, tags=[RARE_TAG])])

@@ -65,7 +65,7 @@ def main() -> int:
         for store in stores:
             for number in range(1, arguments.rounds + 1):
                 for state in (ALONE, WATCHED):
-                    with _database(store, cluster) as url, _watched(url, arguments.streams if state == WATCHED else 0):
+                    with _database(store, cluster) as url, _watched(url, arguments.streams, are_open=state == WATCHED):
                         measured = run_driver("cortex", Order(url, arguments.jobs, singles=0, later_before=arguments.streams))
                     readings.add(store, state, "drain", measured["drain"])
                     said = f"{store}, round {number} of {arguments.rounds}, {state}: {measured['drain']:,.0f} jobs/s"
@@ -118,14 +118,14 @@ async def _prepare(url: str, jobs: int) -> Prepared:
 
 
 @contextmanager
-def _watched(url: str, streams: int) -> Iterator[None]:
-    """A server is there in any case; so many streams are open while the caller goes on."""
-    prepared = asyncio.run(_prepare(url, STREAMS))
+def _watched(url: str, streams: int, *, are_open: bool) -> Iterator[None]:
+    """A server is there in any case; the streams are open while the caller goes on."""
+    prepared = asyncio.run(_prepare(url, streams))
     with ExitStack() as stack:
         port = _free_port()
         stack.enter_context(_process("bench.streams.server", url, str(port)))
         _wait_for(port)
-        if streams:
+        if are_open:
             jobs = [f"/api/v1/jobs/{job_id}/events" for job_id in prepared.jobs[: streams // 2]]
             lists = [f"/api/v1/jobs/events{LISTS[number % len(LISTS)]}" for number in range(streams - len(jobs))]
             listeners = stack.enter_context(_process("bench.streams.listeners", str(port), prepared.key, *jobs, *lists))
@@ -133,7 +133,7 @@ def _watched(url: str, streams: int) -> Iterator[None]:
             if listeners.stdout.readline() != b"open\n":
                 raise SystemExit("The streams could not be opened, so nothing can be compared.")
         yield
-        if streams and listeners.poll() is not None:
+        if are_open and listeners.poll() is not None:
             raise SystemExit("The streams did not stay open. This measurement is void.")
 
 

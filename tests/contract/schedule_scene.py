@@ -75,6 +75,7 @@ class NotedExecution:
     calls: list[tuple[str, ...]] = field(default_factory=list)
     refuses: Exception | None = None
     refuses_stop: Exception | None = None
+    refuses_look: Exception | None = None
     state: str = "success"
     meanwhile: Callable[[], Awaitable[None]] | None = None
     """What happens while a run is being started."""
@@ -100,6 +101,8 @@ class NotedExecution:
 
     async def look(self, run_id: str, wait_seconds: float = 0.0) -> RunState:
         self.calls.append(("look", run_id))
+        if self.refuses_look is not None:
+            raise self.refuses_look
         return RunState(JobId(run_id), "a" * 32, self.state)  # type: ignore[arg-type]
 
     async def stop(self, run_id: str, reason: str) -> None:

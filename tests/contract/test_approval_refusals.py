@@ -163,3 +163,21 @@ async def test_a_job_that_raw_sql_moves_leaves_no_open_request(
     assert isinstance(await desk.decide(request, ann), Withdrawn)
     assert await scene.status(request.job_id) is status
     assert len(await scene.claim(await scene.worker())) == (status is JobStatus.RUNNING)
+
+
+async def test_requests_that_the_database_refuses_to_end_do_not_fill_the_batch_of_the_others(
+    scene: Scene, desk: Desk, raw: Raw, ann: User
+) -> None:
+    refused = [await desk.asked(ann, ttl_seconds=60) for _ in range(3)]
+    other = await desk.asked(ann, ttl_seconds=61)
+    condition = "old.id in (" + ", ".join(f"'{one.id}'" for one in refused) + ")"
+    if raw.kind == "sqlite":
+        await raw(f"create trigger no before update on approval_request when {condition} begin select raise(abort, 'no'); end")
+    else:
+        await raw("create function no() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$")
+        when = f"before update on cortex.approval_request for each row when ({condition})"
+        await raw(f"create trigger no {when} execute function no()")
+    await scene.clock.advance(seconds=61)
+
+    assert await scene.store.approvals.expire(2) == 1
+    assert await scene.status(other.job_id) is JobStatus.FAILED

@@ -262,6 +262,19 @@ async def test_removing_a_schedule_takes_its_slots_out_of_the_queue(plane: TestP
         await plane.schedules.get("hourly")
 
 
+async def test_slots_that_were_due_when_their_schedule_was_removed_are_in_the_ledger(plane: TestPlane) -> None:
+    ran = reporting(plane)
+    schedule = await plane.schedules.add("often", "agent:report", "* * * * *", missed="all", most_missed=2)
+    await plane.clock.advance(minutes=3)
+
+    await plane.schedules.remove("often")
+    await settle(plane)
+
+    assert ran == []
+    found = [(f"{slot.scheduled_for:%H:%M}", slot.reason) for slot in reversed(await plane.schedules.slots(schedule.id))]
+    assert found == [("09:01", "missed"), ("09:02", "removed"), ("09:03", "removed")]
+
+
 async def test_a_name_is_taken_once_and_nothing_of_the_second_is_left(plane: TestPlane) -> None:
     reporting(plane)
     await plane.schedules.add("hourly", "agent:report", "0 * * * *")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from cortex_plane.jobs.model import Claimed, JobId, TenantId
 from cortex_plane.jobs.outcomes import Done
 from cortex_plane.jobs.retry import Backoff, RetryPolicy
 from cortex_plane.jobs.states import JobStatus
+from cortex_plane.jobs.store import submit_keyed
 from tests.contract.support import BOOM, Raw, Refused, Scene, into
 
 pytestmark = pytest.mark.anyio
@@ -55,6 +57,17 @@ async def test_a_job_of_a_key_that_is_not_due_yet_does_not_block_one_that_is(sce
     assert await scene.claim(worker) == []
     await scene.finish(first, Done("1"))
     assert ids(await scene.claim(worker)) == [later]
+
+
+async def test_a_crowd_of_other_keys_that_are_not_due_does_not_delay_one_that_is(scene: Scene) -> None:
+    """Submitted inside a transaction, as the jobs of schedules are."""
+    database: Any = scene.store._database  # type: ignore[attr-defined]
+    later, due = await scene.new_job(delay_seconds=60.0), await scene.new_job(serial_key="k")
+    crowd = [replace(later, id=JobId(new_id()), serial_key=f"k{number}") for number in range(300)]
+    await database.transact(lambda: submit_keyed(crowd))
+    await database.transact(lambda: submit_keyed([due]))
+
+    assert ids(await scene.claim(await scene.worker(), 1)) == [due.id]
 
 
 async def test_a_retry_of_a_serial_key_does_not_block_the_others_while_it_waits(scene: Scene) -> None:

@@ -12,6 +12,7 @@ from cortex_plane.grants.execution import LocalExecution
 from cortex_plane.grants.execution_service import ExecutionRefused
 from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import JobId
+from cortex_plane.jobs.outcomes import Done
 from cortex_plane.jobs.retry import RetryPolicy
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.schedules.model import MissedRule, slot_key
@@ -28,6 +29,7 @@ from tests.contract.schedule_scene import (
     statuses,
     waiting_slot_jobs,
 )
+from tests.contract.support import Scene, ended
 
 pytestmark = pytest.mark.anyio
 
@@ -119,6 +121,39 @@ async def test_under_replace_a_slot_takes_the_place_of_the_one_that_runs(plane: 
     assert (first.status, first.error_code, first.replaced_by) == ("error", "replaced", second.id)
     assert (await plane.jobs.get(first.run_id or "")).status is JobStatus.CANCELLED
     assert second.status == "running"
+
+
+async def test_a_run_that_has_ended_keeps_its_outcome_when_the_next_slot_begins(plane: TestPlane) -> None:
+    """Nobody has looked at it since it ended."""
+    reporting(plane)
+    schedule = await plane.schedules.add("hourly", "agent:report", "0 * * * *", overlap="replace")
+    first = schedule.next_run_at
+    assert first is not None
+    await plane.clock.set(first)
+    assert await look_after(plane, schedule, first) == "sleeping"
+    scene = Scene(plane.store, plane.clock)
+    [run] = await scene.claim(await scene.worker(), 1, job_types=("report",))
+    await scene.store.queue.finish([ended(run, Done("null"))], "test")
+    await plane.clock.advance(hours=1)
+
+    assert await look_after(plane, schedule, first + timedelta(hours=1)) == "sleeping"
+
+    assert await statuses(plane, "hourly") == [("10:00", "success"), ("11:00", "running")]
+
+
+async def test_a_slot_replaces_one_that_runs_though_the_service_cannot_be_asked_about_it(plane: TestPlane) -> None:
+    slow(plane)
+    schedule = await plane.schedules.add("hourly", "agent:slow", "0 * * * *", overlap="replace")
+    first = schedule.next_run_at
+    assert first is not None
+    await plane.clock.set(first)
+    assert await look_after(plane, schedule, first) == "sleeping"
+    await plane.clock.advance(hours=1)
+
+    away = NotedExecution(refuses_look=Unavailable("away"))
+    assert await look_after(plane, schedule, first + timedelta(hours=1), away) == "sleeping"
+
+    assert await statuses(plane, "hourly") == [("10:00", "replaced"), ("11:00", "running")]
 
 
 async def test_a_slot_that_is_replaced_while_it_starts_leaves_nothing_behind(plane: TestPlane) -> None:

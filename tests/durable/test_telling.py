@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -129,6 +130,35 @@ async def test_artifacts_are_written_outside_the_event_loop_and_on_disk_before_t
 
     await job.result(timeout=5)
     assert seen == [("sync", False), ("rename", False), ("sync", False)] * 2
+
+
+async def test_two_branches_that_keep_the_same_name_at_once_leave_one_whole_file(
+    plane: TestPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, sync = threading.Barrier(2, timeout=20), os.fsync
+
+    def sync_together(file: int) -> None:
+        if not both.broken and not stat.S_ISDIR(os.fstat(file).st_mode):
+            both.wait()
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", sync_together)
+
+    @plane.agent("maker")
+    async def maker(ctx: Context) -> None:
+        async def keep(content: bytes) -> None:
+            await ctx.artifact(content, "report.bin")
+
+        await ctx.gather(keep(b"a" * 1_000), keep(b"b" * 1_000))
+
+    job = await maker.submit()
+    await plane.work()
+
+    await job.result(timeout=5)
+    (run,) = await plane.jobs.runs(job.id)
+    [path] = map(Path, run.artifacts)
+    assert path.read_bytes() in (b"a" * 1_000, b"b" * 1_000)
+    assert [one.name for one in path.parent.iterdir()] == ["report.bin"]
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a\\b", "x" * 300, "a\nb"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from cortex_plane.errors import Unavailable
 from cortex_plane.jobs.model import JobId, RunId
@@ -85,6 +87,61 @@ async def test_what_cannot_be_written_now_is_written_later(
 
     assert [event.kind for event in await store.events.list(job)].count("progress") == 1
     assert await kept(store, job) == ["one", "two", "three"]
+
+
+async def test_lines_are_kept_when_writing_them_is_interrupted(
+    store: Store, job: JobId, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a duty is when it takes too long, or when its worker leaves."""
+    begun = asyncio.Event()
+
+    async def hang(self: Any, events: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    tell(reporter, job, "one", "two")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store.events), "add", hang)
+        writing = asyncio.ensure_future(reporter.once())
+        await begun.wait()
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+    await reporter.once()
+
+    assert await kept(store, job) == ["one", "two"]
+
+
+async def test_a_stream_of_lines_does_not_keep_the_reporter_from_ending_its_turn(
+    store: Store, job: JobId, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add, told = type(store.events).add, 0
+
+    async def add_and_tell(self: Any, events: list[Any]) -> None:
+        nonlocal told
+        await add(self, events)
+        told += 1
+        assert told < 1_000, "it never ends"
+        tell(reporter, job, f"{told}")
+
+    monkeypatch.setattr(type(store.events), "add", add_and_tell)
+    tell(reporter, job, "0")
+
+    assert await reporter.once() == 0.0
+
+
+async def test_what_cannot_be_written_before_a_worker_ends_is_counted_in_its_log(
+    store: Store, job: JobId, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(self: Any, events: object) -> None:
+        raise Unavailable("the database is away")
+
+    tell(reporter, job, "one", "two")
+    monkeypatch.setattr(type(store.events), "add", away)
+    with capture_logs() as logged:
+        await reporter.finish()
+
+    assert [(line["event"], line["lines"]) for line in logged] == [("log_lines_not_stored", 2)]
 
 
 async def kept(store: Store, job: JobId) -> list[str]:

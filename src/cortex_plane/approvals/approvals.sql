@@ -368,7 +368,7 @@ from cortex.approval_request
 where tenant_id >= :tenant_id
   and (tenant_id, id) < (:tenant_id, :before)
 order by tenant_id desc, id desc
-limit :limit;
+limit (select cast(:limit as bigint));
 
 -- name: list_of_tenant [sqlite]
 -- The newest requests of a tenant before :before, closed ones included.
@@ -382,13 +382,14 @@ limit :limit;
 
 -- name: list_open
 -- The newest open requests before :before.
+-- PostgreSQL takes a `case` for half of the rows: an `or` would have it read and sort all that are open.
 select id
 from cortex.approval_request
 where outcome is null
   and id < :before
-  and (cast(:tenant_id as text) is null or cast(tenant_id as text) = cast(:tenant_id as text))
+  and case when cast(:tenant_id as text) is null then true else cast(tenant_id as text) = cast(:tenant_id as text) end
 order by id desc
-limit :limit;
+limit (select cast(:limit as bigint));
 
 -- name: lock [postgres]
 -- Locks a request.

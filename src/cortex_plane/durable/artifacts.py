@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 from typing import BinaryIO
+from uuid import uuid4
 
 from cortex_plane.errors import InvalidInput
 
@@ -70,15 +71,19 @@ def artifact_path(folder: Path, content: bytes | str | Path, name: str | None) -
 def keep_artifact(target: Path, content: bytes | str | Path) -> None:
     """A file appears under its name only when it is whole and on disk. Slow: not in an event loop."""
     make_private_folder(target.parent)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-    with open_private(unfinished) as file:
-        if isinstance(content, bytes):
-            file.write(content)
-        else:
-            with Path(content).open("rb") as source:
-                shutil.copyfileobj(source, file)
-        _sync(file)
-    unfinished.replace(target)
+    unfinished = target.with_name(f".{uuid4().hex}")  # Of its own: two branches may write the same name at once.
+    try:
+        with open_private(unfinished) as file:
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                with Path(content).open("rb") as source:
+                    shutil.copyfileobj(source, file)
+            _sync(file)
+        unfinished.replace(target)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
     _sync_folder(target.parent)
 
 

@@ -118,7 +118,7 @@ def _pause(schedule_id: str, actor: str | None, why: str) -> Transaction[None]:
     [row] = yield from query("schedules/lock", id=schedule_id)
     [clock] = yield from query("slots/now")
     schedule, now = schedule_from(row), rows.moment(clock["now"])
-    yield from leave_out_due(schedule, (yield from due_now(schedule, now)))
+    yield from leave_out_due(schedule, (yield from due_now(schedule, now)), "paused")
     paused = replace(
         schedule,
         enabled=False,

@@ -63,6 +63,9 @@ NEWER_THAN_ALL = JobId("ffffffff-ffff-ffff-ffff-ffffffffffff")
 FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
+# Sources end in `limit (select …)`: PostgreSQL then plans for a page of unknown length, in the order of an index. While a table
+# has no statistics, it expects few rows to fit; for a page that is longer than that it would read and sort all that do.
+
 # Where jobs in a state are found without reading all the others.
 SOURCE_FOR_STATUS = {
     JobStatus.PENDING: "search/waiting",

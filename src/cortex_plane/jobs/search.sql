@@ -4,7 +4,7 @@ select j.id
 from cortex.job j
 where j.id < :before
 order by j.id desc
-limit :limit;
+limit (select cast(:limit as bigint));
 
 -- name: asking
 -- The newest jobs before :before that have an open request for approval.
@@ -13,7 +13,7 @@ from cortex.approval_request a
 where a.outcome is null
   and a.job_id < :before
 order by a.job_id desc
-limit :limit;
+limit (select cast(:limit as bigint));
 
 -- name: created
 -- When the newest job before :before was created.
@@ -31,7 +31,7 @@ from cortex.job j
 where j.agent_id >= :agent_id
   and (j.agent_id, j.id) < (:agent_id, :before)
 order by j.agent_id desc, j.id desc
-limit :limit;
+limit (select cast(:limit as bigint));
 
 -- name: of_agent [sqlite]
 -- The newest jobs of one agent before :before.
@@ -51,7 +51,7 @@ from cortex.job j
 where j.queue >= :queue
   and (j.queue, j.id) < (:queue, :before)
 order by j.queue desc, j.id desc
-limit :limit;
+limit (select cast(:limit as bigint));
 
 -- name: of_queue [sqlite]
 -- The newest jobs of one queue before :before.
@@ -70,7 +70,7 @@ from cortex.job_tag t
 where t.tag = :tag
   and t.job_id < :before
 order by t.job_id desc
-limit :limit;
+limit (select cast(:limit as bigint));
 
 -- name: of_tenant [postgres]
 -- The newest jobs of one tenant before :before.
@@ -80,7 +80,7 @@ from cortex.job j
 where j.tenant_id >= :tenant_id
   and (j.tenant_id, j.id) < (:tenant_id, :before)
 order by j.tenant_id desc, j.id desc
-limit :limit;
+limit (select cast(:limit as bigint));
 
 -- name: of_tenant [sqlite]
 -- The newest jobs of one tenant before :before.
@@ -143,7 +143,7 @@ select r.job_id as id
 from cortex.open_run r
 where r.job_id < :before
 order by r.job_id desc
-limit :limit;
+limit (select cast(:limit as bigint));
 
 -- name: unsuccessful
 -- The newest jobs before :before that ended FAILED or CANCELLED, found through their last line of history.
@@ -152,7 +152,7 @@ from cortex.job_history h
 where h.new_status in ('FAILED', 'CANCELLED')
   and h.job_id < :before
 order by h.job_id desc
-limit :limit;
+limit (select cast(:limit as bigint));
 
 -- name: waiting
 -- The newest jobs before :before that have a place in a queue.
@@ -160,4 +160,4 @@ select e.job_id as id
 from cortex.queue_entry e
 where e.job_id < :before
 order by e.job_id desc
-limit :limit;
+limit (select cast(:limit as bigint));

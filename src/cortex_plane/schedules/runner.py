@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from cortex_plane.schedules.model import (
     Schedule,
     ScheduleId,
     Slot,
+    SlotId,
     SlotOrigin,
     SlotStatus,
     slot_key,
@@ -115,8 +117,7 @@ class SlotRunner:
     new_id: NewId
 
     async def look_after(self, job_id: JobId, schedule_id: ScheduleId, at: datetime, origin: SlotOrigin) -> dict[str, str]:
-        make_job = await slot_jobs(self.store, self.directory, self.new_id)
-        begun = await self.store.slots.begin(schedule_id, at, origin, job_id, make_job)
+        begun = await self._begin(job_id, schedule_id, at, origin)
         match begun.what:
             case "superseded":
                 return {"slot": "superseded"}
@@ -124,13 +125,24 @@ class SlotRunner:
                 raise self._sleep(at)
             case "ended":
                 return await self._leave(_slot(begun))
-            case "run":
+            case "run" | "look":  # `_begin` never returns with "look".
                 return await self._run(begun, _slot(begun))
+
+    async def _begin(self, job_id: JobId, schedule_id: ScheduleId, at: datetime, origin: SlotOrigin) -> Begun:
+        make_job = await slot_jobs(self.store, self.directory, self.new_id)
+        looked_at: set[SlotId] = set()
+        while True:
+            begun = await self.store.slots.begin(schedule_id, at, origin, job_id, make_job, looked_at)
+            if begun.what != "look":
+                return begun
+            for other in begun.others:
+                await self._end_if_run_has(other)
+            looked_at |= {other.id for other in begun.others}
 
     async def _run(self, begun: Begun, slot: Slot) -> dict[str, str]:
         assert begun.schedule is not None
         try:
-            for other in begun.replaced:
+            for other in begun.others:
                 await self._stop(other, f"the slot of {slot_time(slot.scheduled_for)} took its place")
             run_id = await self._run_of(slot) or await self._start(begun.schedule, slot)
             if run_id is None:
@@ -170,6 +182,14 @@ class SlotRunner:
         problem = problem_with(grant, as_datetime(self.clock.now()), schedule.terms.graph_id)
         if problem is not None and problem.code != "grant_used_up":
             raise problem
+
+    async def _end_if_run_has(self, slot: Slot) -> None:
+        """Before another takes its place. A service that does not answer does not keep the other from that."""
+        with suppress(ExecutionRefused, Unavailable):
+            run_id = await self._run_of(slot)
+            state = None if run_id is None else await self.execution.look(run_id)
+            if state is not None and state.ended:
+                await self._end(slot, state.error_code, state.error_message)
 
     async def _end(self, slot: Slot, error_code: str | None, error_message: str | None) -> dict[str, str]:
         status: SlotStatus = "success" if error_code is None else "error"

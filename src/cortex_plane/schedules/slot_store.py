@@ -7,7 +7,7 @@ slot is submitted with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -54,9 +54,18 @@ class SlotStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def begin(self, schedule_id: ScheduleId, at: datetime, origin: SlotOrigin, job_id: JobId, make_job: MakeJob) -> Begun:
-        """Begins a slot once, or leaves it out; where that moves the chain on, the next job is submitted with it."""
-        return await self._database.transact(lambda: _begin(schedule_id, at, origin, job_id, make_job))
+    async def begin(
+        self,
+        schedule_id: ScheduleId,
+        at: datetime,
+        origin: SlotOrigin,
+        job_id: JobId,
+        make_job: MakeJob,
+        looked_at: Collection[SlotId] = (),
+    ) -> Begun:
+        """Begins a slot once, or leaves it out; where that moves the chain on, the next job is submitted with it. It replaces
+        only slots that were `looked_at`."""
+        return await self._database.transact(lambda: _begin(schedule_id, at, origin, job_id, make_job, looked_at))
 
     async def note_run(self, slot_id: SlotId, run_id: JobId, trace_id: str) -> bool:
         """What the slot has started. False when it has ended meanwhile."""
@@ -101,7 +110,14 @@ class SlotStore:
         return [slot_from(row) for row in found]
 
 
-def _begin(schedule_id: ScheduleId, at: datetime, origin: SlotOrigin, job_id: JobId, make_job: MakeJob) -> Transaction[Begun]:
+def _begin(
+    schedule_id: ScheduleId,
+    at: datetime,
+    origin: SlotOrigin,
+    job_id: JobId,
+    make_job: MakeJob,
+    looked_at: Collection[SlotId],
+) -> Transaction[Begun]:
     found = yield from query("schedules/lock", id=schedule_id)
     if not found:
         return Begun("superseded")
@@ -122,6 +138,9 @@ def _begin(schedule_id: ScheduleId, at: datetime, origin: SlotOrigin, job_id: Jo
         case "wait":
             return Begun("wait", schedule, known)
         case "run":
+            unseen = tuple(slot for slot in running if slot.id not in looked_at)
+            if unseen and schedule.terms.overlap == "replace":
+                return Begun("look", schedule, known, unseen)
             return (yield from _run(schedule, at, origin, job_id, running, now, make_job))
         case reason:
             yield from leave_out(schedule, at, reason)
@@ -155,13 +174,13 @@ def leave_out(schedule: Schedule, at: datetime, reason: SkipReason) -> Transacti
     yield from query("slots/skip", id=slot_id(schedule.id, at), reason=reason)
 
 
-def leave_out_due(schedule: Schedule, due: DueSlots) -> Transaction[None]:
-    """Records the slots that are due when a schedule is paused, and that will not begin."""
-    left_out = [*due.skipped, *(Skipped(at, "paused") for at in due.run)]
+def leave_out_due(schedule: Schedule, due: DueSlots, reason: SkipReason) -> Transaction[None]:
+    """Records the slots that are due when a schedule is paused or removed, and that will not begin."""
+    left_out = [*due.skipped, *(Skipped(at, reason) for at in due.run)]
     if left_out:
         rows_of = [new_slot(schedule, one.slot, "cron", reason=one.reason) for one in left_out]
         yield from query("slots/add", slots=slot_documents(rows_of))
-    yield from query("slots/skip_settled", schedule_id=schedule.id, reason="paused")
+    yield from query("slots/skip_settled", schedule_id=schedule.id, reason=reason)
 
 
 def due_now(schedule: Schedule, now: datetime) -> Transaction[DueSlots]:
@@ -252,7 +271,7 @@ def _pause(schedule: Schedule, slot: Slot, counted: Schedule, now: datetime) -> 
     paused = replace(
         counted, enabled=False, paused_by=SLOT_AGENT, paused_at=now, pause_reason=reason, next_run_at=None, slot_job_id=None
     )
-    yield from leave_out_due(schedule, (yield from due_now(schedule, now)))
+    yield from leave_out_due(schedule, (yield from due_now(schedule, now)), "paused")
     yield from _write(schedule, paused)
     if schedule.slot_job_id is not None and schedule.slot_job_id != slot.job_id:
         note = dumps({"reason": f"the schedule paused: {reason}"})

@@ -59,16 +59,17 @@ class Circumstances:
 class Begun:
     """What became of a slot that was to begin.
 
-    run        it is running, now or since an earlier look; `replaced` are the slots whose place it took
+    run        it is running, now or since an earlier look; `others` are the slots whose place it took
+    look       not yet: it would take the place of `others`, whose runs may have ended since somebody looked
     ended      it has ended, now or before
     wait       not yet: somebody else runs, or the gate is closed
     superseded the schedule has moved on, or is gone: there is nothing to do
     """
 
-    what: Literal["run", "ended", "wait", "superseded"]
+    what: Literal["run", "look", "ended", "wait", "superseded"]
     schedule: Schedule | None = None
     slot: Slot | None = None
-    replaced: tuple[Slot, ...] = ()
+    others: tuple[Slot, ...] = ()
 
 
 def how_to_begin(schedule: Schedule, slot: datetime, found: Circumstances) -> Literal["run", "wait"] | SkipReason:

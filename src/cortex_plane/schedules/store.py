@@ -124,7 +124,7 @@ def _change(
     if due_slots == "run":
         yield from _settle(before, after, due, now, make_job)
     else:
-        yield from leave_out_due(before, due)
+        yield from leave_out_due(before, due, "paused")
     yield from record(entry)
     return True
 
@@ -180,10 +180,13 @@ def _remove(schedule_id: ScheduleId, entry: AuditEntry) -> Transaction[bool]:
     if not found:
         return False
     schedule = schedule_from(found[0])
+    [clock] = yield from query("slots/now")
+    due = (yield from due_now(schedule, rows.moment(clock["now"]))) if schedule.enabled else DueSlots()
     if not (yield from query("schedules/remove", id=schedule_id, actor=entry.actor)):
         return False
     waiting = {schedule.slot_job_id} - {slot.job_id for slot in (yield from _open_slots(schedule_id))}
     left = yield from query("slots/leave", schedule_id=schedule_id)
+    yield from leave_out_due(schedule, due, "removed")
     jobs = {JobId(str(job_id)) for job_id in [*waiting, *(row["job_id"] for row in left)] if job_id is not None}
     for job_id in sorted(jobs):
         yield from take_out(job_id, "the schedule was removed")

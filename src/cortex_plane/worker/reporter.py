@@ -27,6 +27,7 @@ log = structlog.get_logger()
 LARGEST_BATCH = 500
 PAUSE_SECONDS = 0.2
 MOST_WAITING = 20_000
+BATCHES_IN_A_TURN = MOST_WAITING // LARGEST_BATCH
 TEXT_LIMIT = 10_000
 
 
@@ -79,13 +80,24 @@ class Reporter:
     async def once(self) -> float:
         """A duty of the worker: writes what was told. Whoever leaves waits here until what is just being written is."""
         async with self._writing:
-            while batch := self._next_batch():
+            for _ in range(BATCHES_IN_A_TURN):
+                batch = self._next_batch()
+                if not batch:
+                    return PAUSE_SECONDS
                 try:
                     await self._add(batch)
-                except Unavailable:
+                except (Unavailable, asyncio.CancelledError):  # Perhaps it is written twice, but it is not lost.
                     self._put_back(batch)
                     raise
-        return PAUSE_SECONDS
+        return 0.0
+
+    async def finish(self) -> None:
+        """The last turn of a worker that ends."""
+        try:
+            await self.once()
+        except Unavailable as error:
+            lines = sum(one.lines if isinstance(one, Gap) else 1 for one in self._waiting)
+            log.warning("log_lines_not_stored", lines=lines, error=str(error))
 
     async def _add(self, batch: list[NewEvent]) -> None:
         """One that the database refuses is dropped alone, with a line in its place."""

@@ -243,9 +243,8 @@ class Worker:
             await self._nothing_runs.wait()
             await self._outbox.drained()
         watch.stop()
+        await self._reporter.finish()
         telling.end()
-        with suppress(Unavailable):
-            await self._reporter.once()
 
     def obey(self, order: str, value: str) -> None:
         """What the worker that keeps the lease says of the run. What it says before the handler is called holds then."""
@@ -736,8 +735,7 @@ class Worker:
         await self._interrupt_handlers()
         await self._outbox.drained()
         self._figures.flush()
-        with suppress(Unavailable):
-            await self._reporter.once()
+        await self._reporter.finish()
         await self._sign_out()
         log.info("worker_stopped", worker_id=self._worker_id)
 

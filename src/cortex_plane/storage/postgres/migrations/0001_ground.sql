@@ -841,7 +841,8 @@ begin
     select distinct t.tag, j.id from new_job j cross join jsonb_array_elements_text(j.tags) as t(tag);
   end if;
   if _keyed then
-    perform cortex.settle_later(array_agg(tenant_id), array_agg(serial_key)) from new_job where serial_key is not null;
+    perform cortex.settle_later(array_agg(tenant_id), array_agg(serial_key)) from new_job
+      where serial_key is not null and (run_at is null or run_at <= cortex.now());  -- Others are settled when they are due.
   end if;
   return null;
 end $$;
