@@ -38,7 +38,7 @@ from cortex_plane.people.keys import AccessService
 from cortex_plane.people.model import checked_channel_type
 from cortex_plane.people.service import PeopleService
 from cortex_plane.people.tenants import TenantService
-from cortex_plane.queues.service import Gate, QueueService
+from cortex_plane.queues.service import GateService, QueueService
 from cortex_plane.retention.service import RetentionService
 from cortex_plane.schedules.service import Decorated, ScheduleService, TermsOptions
 from cortex_plane.settings import Settings, load_settings
@@ -94,7 +94,7 @@ class Plane:
         self.sync = SyncPlane(self)
         self.jobs = JobService(self)
         self.queues = QueueService(self)
-        self.gate = Gate(self)
+        self.gate = GateService(self)
         self.audit = AuditLog(self)
         self.templates = TemplateService(self)
         self.groups = GroupService(self)

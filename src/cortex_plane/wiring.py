@@ -19,7 +19,7 @@ from cortex_plane.graphs.store import GraphExecutor
 from cortex_plane.ids import NewId, new_id
 from cortex_plane.schedules.model import SERVICE_NAME
 from cortex_plane.settings import DISCORD_URL, SLACK_URL, TELEGRAM_URL, Settings
-from cortex_plane.storage.database import Database, Session
+from cortex_plane.storage.database import Database, DatabaseSession
 from cortex_plane.webhooks.model import EndpointId, Target
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def open_store(database_url: str, clock: Clock | None = None, ids: NewId = new_i
     return Store(Database(_new_session(database_url, clock or SystemClock())), ids)
 
 
-def _new_session(database_url: str, clock: Clock) -> Callable[[], Session]:
+def _new_session(database_url: str, clock: Clock) -> Callable[[], DatabaseSession]:
     scheme = database_url.partition("://")[0]
     if scheme in POSTGRES:
         _check_postgres(database_url)

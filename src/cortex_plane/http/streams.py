@@ -23,7 +23,7 @@ from cortex_plane.jobs.follow import JobWatch
 from cortex_plane.jobs.watch_lists import ListWatch
 from cortex_plane.people.roles import Caller, Role, TooManyStreams
 from cortex_plane.plane import Plane
-from cortex_plane.storage.database import Session
+from cortex_plane.storage.database import DatabaseSession
 
 CHECK_SECONDS = 2.0
 SHORTEST_WAIT_SECONDS = 0.05
@@ -113,7 +113,7 @@ class EventStream(StreamingResponse):
 
 @dataclass(frozen=True, slots=True)
 class Watches:
-    session: Session
+    session: DatabaseSession
     jobs: JobWatch
     lists: ListWatch
 

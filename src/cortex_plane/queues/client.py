@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cortex_plane.people.model import TenantOverview
 from cortex_plane.queues.model import Control, QueueState, Reservation, Scope
-from cortex_plane.queues.service import Gate, QueueService
+from cortex_plane.queues.service import GateService, QueueService
 from cortex_plane.remote import Server, given
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class QueueClient(QueueService):
         return await self._server.get(list[QueueState], "queues")
 
 
-class GateClient(Gate):
+class GateClient(GateService):
     def __init__(self, client: Client) -> None:
         super().__init__(cast("Plane", client))
         self._server = client.server

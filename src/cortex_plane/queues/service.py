@@ -142,7 +142,7 @@ class QueueService:
         return await look_at_queues(self._plane.store)
 
 
-class Gate:
+class GateService:
     """`plane.gate`: the switch that stops all claims. Submission and rescue go on."""
 
     def __init__(self, plane: Plane) -> None:

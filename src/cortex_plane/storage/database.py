@@ -59,7 +59,7 @@ class Statements(Protocol):
         """A point in time in the form in which this database takes one."""
 
 
-class Session(Statements, Protocol):
+class DatabaseSession(Statements, Protocol):
     """The connections of one event loop to a SQLite file or a PostgreSQL server."""
 
     dialect: Dialect
@@ -91,11 +91,11 @@ class Database:
     Once it was closed, only `open` opens it again: a late background task must not leave a connection behind.
     """
 
-    def __init__(self, new_session: Callable[[], Session]) -> None:
+    def __init__(self, new_session: Callable[[], DatabaseSession]) -> None:
         self._new_session = new_session
-        self._sessions: dict[AbstractEventLoop, Session] = {}
-        self._opening: WeakKeyDictionary[Session, asyncio.Lock] = WeakKeyDictionary()
-        self._open: set[Session] = set()
+        self._sessions: dict[AbstractEventLoop, DatabaseSession] = {}
+        self._opening: WeakKeyDictionary[DatabaseSession, asyncio.Lock] = WeakKeyDictionary()
+        self._open: set[DatabaseSession] = set()
         self._closed: WeakSet[AbstractEventLoop] = WeakSet()
         template = new_session()
         self.dialect, self.description = template.dialect, template.description
@@ -104,7 +104,7 @@ class Database:
     # -- sessions --------------------------------------------------------------------------------
 
     @property
-    def session(self) -> Session:
+    def session(self) -> DatabaseSession:
         """The session of the running event loop. It may not be open yet."""
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
@@ -138,11 +138,11 @@ class Database:
                 self._open.discard(session)
                 await session.close()
 
-    async def _opened(self) -> Session:
+    async def _opened(self) -> DatabaseSession:
         session = self.session
         return session if session in self._open else await self._open_session()
 
-    async def _open_session(self, *, prepare: bool = True) -> Session:
+    async def _open_session(self, *, prepare: bool = True) -> DatabaseSession:
         session = self.session
         async with self._opening[session]:
             if asyncio.get_running_loop() in self._closed:
