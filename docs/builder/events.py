@@ -79,7 +79,7 @@ def _statuses() -> list[tuple[str, str]]:
 
 
 def _in_sql() -> Iterator[str]:
-    for path in (SOURCE / "storage" / "postgres" / "migrations").glob("*.sql"):
+    for path in (SOURCE / "storage" / "postgres").rglob("*.sql"):
         for statement in INSERT.findall(path.read_text()):
             yield from re.findall(rf"'({ACTION.pattern})'", statement)
 

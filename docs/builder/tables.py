@@ -1,4 +1,4 @@
-"""The tables and functions of the PostgreSQL schema, from the migrations and the comments in them."""
+"""The tables and functions of the PostgreSQL schema, from the schema file, the migrations and the comments in them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def test_the_diagram_in_the_architecture_is_the_table_in_core() -> None:
 
 @pytest.mark.parametrize("folder", [POSTGRES, SQLITE], ids=["postgres", "sqlite"])
 def test_the_transition_trigger_lists_exactly_the_transitions_of_core(folder: Path) -> None:
-    sql = (folder / "0001_ground.sql").read_text()
+    sql = (folder / "schema.sql").read_text()
     trigger = sql.partition("create trigger job_transition")[2].partition("begin" if folder == SQLITE else "execute")[0]
     if folder == SQLITE:
         found = re.findall(r"old\.status = '(\w+)'\s+and \(([^)]*)\)", trigger)

@@ -1,9 +1,11 @@
-"""Numbered migrations: forward only, once, all or nothing, and never on a database of another making."""
+"""The schema and its migrations: forward only, once, all or nothing, and never on a database of another making."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,27 @@ from tests.contract.support import Raw, Scene, raw_client
 
 pytestmark = pytest.mark.anyio
 
+CREATED = re.compile(r"create (?:unique )?(\w+) (?:cortex\.)?(\w+)")
+
 ONE, TWO = Migration(1, "ground", "select 1;"), Migration(2, "more", "select 2;")
+
+OBJECTS = {
+    "sqlite": "select type, name, tbl_name, sql from sqlite_master where name not like 'sqlite_stat%' order by type, name",
+    "postgres": """
+        select c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
+        from pg_class c
+        join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+        left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+        where c.relnamespace = 'cortex'::regnamespace
+        union all
+        select proname, null, pg_get_functiondef(oid), null, null, null from pg_proc where pronamespace = 'cortex'::regnamespace
+        union all
+        select c.relname, null, pg_get_triggerdef(t.oid), null, null, null
+        from pg_trigger t join pg_class c on c.oid = t.tgrelid
+        where c.relnamespace = 'cortex'::regnamespace and not t.tgisinternal
+        order by 1, 2, 3
+    """,
+}
 
 
 # -- the rules, without any database -------------------------------------------------------------
@@ -53,7 +75,19 @@ async def test_our_own_migrations_are_numbered_without_gaps(module: Any) -> None
     known = migrations_in(module.FOLDER)
 
     assert [migration.version for migration in known] == list(range(1, len(known) + 1))
-    assert len(known) == len(list(module.FOLDER.glob("*.sql"))), "a file whose name does not fit would be passed over"
+    files = list((module.FOLDER / "migrations").glob("*.sql"))
+    assert len(known) == 1 + len(files), "a file whose name does not fit would be passed over"
+
+
+@pytest.mark.parametrize("module", [sqlite_schema, postgres_schema], ids=["sqlite", "postgres"])
+async def test_the_schema_file_creates_each_object_once(module: Any) -> None:
+    """It shows the present state: nothing in it is changed or dropped further down."""
+    statements = [line for line in (module.FOLDER / "schema.sql").read_text().splitlines() if re.match(r"[a-z]", line)]
+    created = Counter(match[0] for line in statements if (match := CREATED.match(line)))
+
+    assert len(created) > 250
+    assert [name for name, times in created.items() if times > 1] == []
+    assert [line for line in statements if re.match("alter|drop|create or replace", line)] == []
 
 
 async def test_both_stores_have_the_same_migrations() -> None:
@@ -66,16 +100,18 @@ async def test_both_stores_have_the_same_migrations() -> None:
 
 
 class Folder:
-    """Our migrations, and what a later version would add."""
+    """Our schema and migrations, and what a later version would add."""
 
     def __init__(self, path: Path, database_url: str) -> None:
         self.path, self.url = path, database_url
         module: Any = sqlite_schema if database_url.startswith("sqlite") else postgres_schema
-        shutil.copytree(module.FOLDER, path)
+        (path / "migrations").mkdir(parents=True)
+        for file in [module.FOLDER / "schema.sql", *(module.FOLDER / "migrations").glob("*.sql")]:
+            shutil.copy(file, path / file.relative_to(module.FOLDER))
         self.prefix = "" if database_url.startswith("sqlite") else "cortex."
 
     def add(self, name: str, sql: str) -> None:
-        (self.path / name).write_text(sql.replace("cortex.", self.prefix))
+        (self.path / "migrations" / name).write_text(sql.replace("cortex.", self.prefix))
 
     @property
     def latest(self) -> int:
@@ -97,7 +133,7 @@ class Folder:
 
 @pytest.fixture
 def folder(tmp_path: Path, database_url: str) -> Folder:
-    return Folder(tmp_path / "migrations", database_url)
+    return Folder(tmp_path / "schema", database_url)
 
 
 @pytest.fixture
@@ -137,6 +173,29 @@ async def test_a_newer_migration_is_applied_on_sqlite_and_asked_for_on_postgresq
     assert len(await store.jobs.list()) == 1
     assert await made("select colour from cortex.agent") == [(None,)]
     await store.close()
+
+
+async def test_a_fresh_database_equals_a_migrated_one(database_url: str, folder: Folder, made: Raw) -> None:
+    index = "create index agent_colour on cortex.agent (colour);"
+    folder.later(1, "colour", f"alter table cortex.agent add column colour text; {index}")
+    migrated = folder.store()
+    await migrated.open(prepare=False)
+    await migrated.schema.upgrade()
+    after_migration = await made(OBJECTS[made.kind])
+    await migrated.close()
+
+    if made.kind == "sqlite":
+        folder.url = database_url.replace("test.db", "fresh.db")
+    else:
+        await made("drop schema cortex cascade")
+    fresh = folder.store()
+    await fresh.open()
+    await fresh.schema.upgrade()
+    await fresh.close()
+
+    async with raw_client(folder.url, ManualClock()) as client:
+        assert await client(OBJECTS[made.kind]) == after_migration
+    assert any("agent_colour" in str(row) for row in after_migration)
 
 
 async def test_a_migration_that_fails_leaves_nothing_of_itself_or_its_company(folder: Folder, made: Raw) -> None:

@@ -1,4 +1,10 @@
-"""Numbered migrations, and the schema version of a database."""
+"""The schema of a database and its version: `schema.sql` is version 1, later versions are numbered migrations.
+
+    sqlite/schema.sql                    all tables and triggers, applied to an empty database
+    sqlite/migrations/0002_name.sql      what a later version changes; none before the first release
+
+A released file never changes: its checksum is stored in the databases that it made.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +38,10 @@ class SchemaStatus:
 
 
 def migrations_in(folder: Path) -> list[Migration]:
-    found = [(FILE.fullmatch(path.name), path) for path in sorted(folder.glob("*.sql"))]
-    return [Migration(int(match[1]), match[2], path.read_text()) for match, path in found if match]
+    """The schema file of a store, and the migrations beside it, in the order in which they are applied."""
+    schema = Migration(1, "schema", (folder / "schema.sql").read_text())
+    found = [(FILE.fullmatch(path.name), path) for path in sorted((folder / "migrations").glob("*.sql"))]
+    return [schema, *(Migration(int(match[1]), match[2], path.read_text()) for match, path in found if match)]
 
 
 def pending(known: list[Migration], applied: dict[int, str]) -> list[Migration]:

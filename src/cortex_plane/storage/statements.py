@@ -62,7 +62,7 @@ def statement_files() -> dict[str, Path]:
     """The files of statements by their stem, which is unique in the package."""
     found: dict[str, Path] = {}
     for path in sorted(PACKAGE.rglob("*.sql")):
-        if path.parent.name != "migrations":
+        if path.name != "schema.sql" and path.parent.name != "migrations":
             if path.stem in found:
                 raise ValueError(f"{path} and {found[path.stem]} have one name.")
             found[path.stem] = path

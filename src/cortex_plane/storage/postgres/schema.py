@@ -18,7 +18,7 @@ from cortex_plane.storage.postgres.errors import BROKEN, translate
 if TYPE_CHECKING:
     from cortex_plane.storage.postgres.database import PostgresDatabase
 
-FOLDER = Path(__file__).parent / "migrations"
+FOLDER = Path(__file__).parent
 OLDEST_SERVER = 140000
 LOCK = 1129270867
 LOCK_SECONDS = 1.0

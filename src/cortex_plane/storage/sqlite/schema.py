@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cortex_plane.clock import Clock
     from cortex_plane.storage.sqlite.database import SqliteDatabase
 
-FOLDER = Path(__file__).parent / "migrations"
+FOLDER = Path(__file__).parent
 
 
 class SqliteSchema:
