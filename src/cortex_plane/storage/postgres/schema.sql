@@ -108,8 +108,8 @@ create table cortex.audit_log (
   kept jsonb
 );
 create index audit_log_of_object on cortex.audit_log (object_id);
--- For people who look, newest first. Those of one object are few; they have their index already. Completions are most of
--- all entries, and nobody asks who completed what: each of these indexes would cost every job for nothing.
+-- For searches, newest first. The entries of one object are few; audit_log_of_object serves them. Completions are most of all
+-- entries and are not searched by actor, action or tenant, so they are left out: each of these indexes would cost every job.
 create index audit_log_newest on cortex.audit_log (at, seq);
 create index audit_log_of_actor on cortex.audit_log (actor, at, seq) where actor is not null and action <> 'JOB_COMPLETED';
 create index audit_log_of_action on cortex.audit_log (action, at, seq) where action <> 'JOB_COMPLETED';
@@ -161,8 +161,8 @@ comment on table cortex.seal_export is 'Which seals were sent elsewhere.';
 comment on column cortex.seal_export.target is 'SHA-256 of the address.';
 comment on column cortex.seal_export.number is 'The last seal that was sent.';
 
--- How far the audit log was pruned, in one row. Entries go only below this mark, and the mark moves only to the end of a seal that
--- a rule no longer keeps, after that was recorded in the log itself.
+-- How far the audit log was pruned, in one row. Only entries up to this mark can be deleted. The mark moves only to the end of a seal
+-- that a rule no longer keeps, and only after the pruning was recorded in the log.
 create table cortex.audit_pruned (
   id integer primary key check (id = 1),
   seal bigint not null,
@@ -284,7 +284,7 @@ comment on column cortex.session.channel is 'Where it took place.';
 comment on column cortex.session.created_at is 'When it began.';
 comment on column cortex.session.ended_at is 'When it ended: from then on no job is submitted from it, and its user is not asked by default.';
 
--- A role without a tenant holds in all of them.
+-- A role without a tenant applies to all tenants.
 create table cortex.user_role (
   user_account_id uuid not null references cortex.user_account (id) on delete cascade,
   tenant_id uuid references cortex.tenant (id),
@@ -360,8 +360,8 @@ comment on column cortex.api_key.revoked_at is 'Since when it was taken back.';
 
 -- costs -------------------------------------------------------------------------------------------
 
--- Never smaller: a job that is deleted has cost what it has cost.
--- In parts, because whoever finds all parts locked adds one: two batches of the same agent need not wait for each other, nor for others.
+-- Totals never decrease: the cost of a deleted job stays.
+-- In parts: a transaction that finds all parts locked adds one, so that two batches of the same agent do not wait for each other.
 -- Half of each page is left free, so that rows are rewritten in place.
 create table cortex.cost_total (
   tenant_id uuid not null,
@@ -404,8 +404,8 @@ create type cortex.job_status as enum (
 create sequence cortex.job_position as bigint increment by 100 start with 100;
 create sequence cortex.queue_entry_id as bigint;
 
--- What one field must be is checked where it is given a value, not at each change of its row: a checkpoint that is saved would
--- wait for each check of the table, some 3 µs for one.
+-- Domains check a field when it is assigned. Check constraints of the table would run at every change of the row: saving a checkpoint
+-- would wait about 3 µs for each of them.
 create domain cortex.queue_name as text check (value <> '');
 create domain cortex.priority as int check (value between -1000000 and 1000000);
 create domain cortex.retries as int check (value between 0 and 100);
@@ -414,9 +414,8 @@ create domain cortex.seconds as double precision check (value > 0);
 create domain cortex.cents as bigint check (value >= 0);
 create domain cortex.tags as jsonb check (jsonb_typeof(value) = 'array');
 
--- No index here names a column that a transition changes, and more than half of each page is left free (a claim or a finish may
--- rewrite every row of a page in one transaction, and the new rows are longer than the old ones):
--- then claim and finish rewrite the row in place (HOT) and touch no index at all.
+-- Claim and finish rewrite the row in place (HOT) and touch no index. Therefore no index of this table contains a column that a
+-- transition changes, and more than half of each page is left free: one transaction may rewrite every row of a page, with longer rows.
 create table cortex.job (
   id uuid primary key default cortex.uuid7(),
   tenant_id uuid not null default '00000000-0000-7000-8000-000000000000',
@@ -491,11 +490,11 @@ create index job_of_agent on cortex.job (agent_id, id);
 create index job_of_queue on cortex.job (queue, id);
 create index job_of_tenant on cortex.job (tenant_id, id);
 create unique index job_retry_of on cortex.job (retry_of) where retry_of is not null;
--- Neither column ever changes, so a transition still rewrites its row in place.
+-- Neither column changes, so a transition still rewrites its row in place.
 create index job_of_group on cortex.job (group_id, id) where group_id is not null;
--- The column never changes, so no transition touches this.
+-- The column never changes, so no transition writes to this index.
 create index job_of_parent on cortex.job (parent_id) where parent_id is not null;
--- These columns never change, so no transition touches the indexes.
+-- These columns never change, so no transition writes to these indexes.
 create index job_of_schedule on cortex.job (schedule_id) where schedule_id is not null;
 create index job_of_request on cortex.job (request_id) where request_id is not null;
 
@@ -562,7 +561,7 @@ comment on column cortex.job.cancel_with_parent is 'It is cancelled when the job
 comment on column cortex.job.request_id is 'The request under a grant that it was started for.';
 comment on column cortex.job.trace_id is 'The W3C trace that it belongs to.';
 
--- Jobs by their tags. A table of its own: most jobs have none, and an index of lists cannot be read newest first.
+-- Jobs by tag. A separate table, because most jobs have no tags, and an index over lists cannot be read newest first.
 create table cortex.job_tag (
   tag text not null,
   job_id uuid not null,
@@ -573,7 +572,7 @@ comment on table cortex.job_tag is 'Jobs by their tags. Written by the triggers 
 comment on column cortex.job_tag.tag is 'One of job.tags.';
 comment on column cortex.job_tag.job_id is 'Its job.';
 
--- Which job holds a key. The last one that was submitted with it.
+-- The job that has each job key: the last one that was submitted with it.
 create table cortex.job_key (
   tenant_id uuid not null,
   job_key text not null,
@@ -586,7 +585,7 @@ comment on column cortex.job_key.tenant_id is 'Keys are unique within a tenant.'
 comment on column cortex.job_key.job_key is 'The key.';
 comment on column cortex.job_key.job_id is 'The job.';
 
--- Jobs that have a deadline and have not ended. A table of its own: an index on job would hold those that have ended too.
+-- Jobs that have a deadline and have not ended. A separate table, because an index on job would contain ended jobs too.
 create table cortex.job_deadline (
   job_id uuid primary key,
   at timestamptz not null
@@ -646,8 +645,8 @@ comment on column cortex.job_run.artifacts is 'Files that it produced.';
 comment on column cortex.job_run.log_path is 'Where its output is.';
 comment on column cortex.job_run.closed_by is 'Who closed it.';
 
--- Runs that are open. A table of its own: an index of job_run that holds open runs alone would name a column that closing a run changes,
--- and each end of a run would be a write to every index of the table instead of an update in place (HOT).
+-- Open runs. A separate table: an index of job_run over open runs would contain a column that closing a run changes, and each end of a
+-- run would then write to every index of job_run instead of updating in place (HOT).
 create table cortex.open_run (
   job_id uuid primary key,
   id uuid not null,
@@ -658,7 +657,7 @@ create table cortex.open_run (
   serial_key text
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 create index open_run_of_worker on cortex.open_run (worker_id);
--- The promise of serial_key, kept by the database: one owned open run for each key.
+-- The guarantee of serial_key: at most one open run with a worker for each key.
 create unique index open_run_one_for_each_serial_key on cortex.open_run (tenant_id, serial_key)
   where worker_id is not null and serial_key is not null;
 
@@ -671,7 +670,7 @@ comment on column cortex.open_run.queue is 'Queue of the job.';
 comment on column cortex.open_run.job_type is 'Agent of the job.';
 comment on column cortex.open_run.serial_key is 'Serial key of the job.';
 
--- The id is derived: a random one costs a system call, which is more than the rest of the row.
+-- The id is derived: a random id needs a system call, which costs more than the rest of the row.
 create table cortex.job_history (
   id uuid not null generated always as (md5(uuid_send(job_id) || int8send(revision))::uuid) stored,
   job_id uuid not null,
@@ -699,7 +698,7 @@ comment on column cortex.job_history.run_id is 'The run that it opened or closed
 comment on column cortex.job_history.metadata is 'Details. Never a token or secret.';
 comment on column cortex.job_history.created_at is 'When.';
 
--- How far the jobs have been looked through for such as need mending, and when that was. One row.
+-- How far the reconciler has checked the jobs for inconsistencies, and when. One row.
 create table cortex.job_reconciler (
   id integer primary key check (id = 1),
   reconciled_at timestamptz not null,
@@ -714,8 +713,8 @@ comment on column cortex.job_reconciler.after is 'The last job of the page that 
 
 -- checkpoints, events and holds -------------------------------------------------------------------
 
--- Large results, and the sealed segments of long checkpoints, which have a number.
--- A result of some KiB is not compressed either (22 µs instead of 80).
+-- Large results, and the sealed segments of long checkpoints, which are numbered by seq.
+-- A result of a few KiB is not compressed either (22 µs instead of 80).
 create table cortex.job_blob (
   job_id uuid not null,
   sha256 text not null check (length(sha256) = 64),
@@ -751,7 +750,8 @@ comment on column cortex.job_event.at is 'When it happened.';
 comment on column cortex.job_event.kind is 'log or progress.';
 comment on column cortex.job_event.data is 'What was told.';
 
--- Which code did not fit the record of a job: a worker that has this code hands the job back while others may have code that fits.
+-- Versions of the code that did not fit the record of a job. A worker with one of them hands the job back while other workers may
+-- have code that fits.
 create table cortex.job_hold (
   job_id uuid primary key,
   job_type text not null,
@@ -772,8 +772,8 @@ comment on column cortex.job_hold.handed_back is 'How often a worker whose code 
 comment on column cortex.job_hold.error is 'Where record and code differ.';
 comment on column cortex.job_hold.held_at is 'When it was tried last.';
 
--- The record of a job as the specification has it: its checkpoint, with the log, the tool calls and the recorded steps of its
--- segments put back. Of a call that is in several, the newest counts. `crc32` stays that of job.checkpoint.
+-- The checkpoint of a job in the form of the specification, with the log, the tool calls and the recorded steps of its segments included.
+-- If a call is in several segments, the newest one counts. `crc32` is that of job.checkpoint.
 create function cortex.whole_checkpoint(_job uuid, _checkpoint jsonb) returns jsonb language sql stable as $$
   with sealed as (
     select _checkpoint #> '{memory_context,working_data,$cortex,sealed}' as named
@@ -833,13 +833,13 @@ create table cortex.queue_entry (
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 create index queue_entry_ready on cortex.queue_entry (queue, job_type, rank, position, created_at, job_id)
   where state = 'ready' and not by_tenant;
--- The order over all queues: a worker that reads most of what waits takes the first entries, however many queues and agents there are.
+-- The order over all queues: a worker that serves most queues and agents reads the first entries, no matter how many of them there are.
 create index queue_entry_ready_in_order on cortex.queue_entry (rank, position, created_at, job_id)
   where state = 'ready' and not by_tenant;
--- Only tenants that are steered one by one, and queues that share fairly, have lanes of their own.
+-- Separate lanes by tenant exist only for tenants with a pause or a limit, and for queues with fair share.
 create index queue_entry_ready_by_tenant on cortex.queue_entry (queue, job_type, tenant_id, rank, position, created_at, job_id)
   where state = 'ready' and by_tenant;
--- The order of each queue, state by state: what moves, pages and `why` read.
+-- The order of each queue by state: read by moves, by pages and by `why`.
 create index queue_entry_in_order on cortex.queue_entry (queue, state, rank, position, created_at, job_id);
 create index queue_entry_ready_of_tenant on cortex.queue_entry (queue, tenant_id, rank, position, created_at, job_id)
   where state = 'ready' and by_tenant;
@@ -863,8 +863,8 @@ comment on column cortex.queue_entry.due_at is 'When it is due.';
 comment on column cortex.queue_entry.serial_key is 'Copy of the job''s.';
 comment on column cortex.queue_entry.by_tenant is 'It waits among those of its tenant alone.';
 
--- How many entries each queue and each tenant has, by state, and how many jobs of each queue ask for approval. A change is added as a row, so that no two writers meet; whoever
--- looks after the plane, or finds many of them, folds changes into the counts. A reader adds up both.
+-- Counts of entries by queue and tenant and by state, and of jobs that wait for approval by queue. Each change is inserted as a row, so that
+-- writers do not wait for each other; maintenance, or a transaction that finds many, folds changes into the counts. A reader adds both.
 create table cortex.entry_count (
   scope text not null check (scope in ('queue', 'tenant', 'asking')),
   name text not null,
@@ -892,7 +892,7 @@ comment on column cortex.entry_count_change.name is 'The name of the queue, or t
 comment on column cortex.entry_count_change.state is 'The state of the entries; held for jobs that wait for an approval.';
 comment on column cortex.entry_count_change.change is 'How many more, or fewer.';
 
--- Serial keys that the next claim settles. A mark is an insert alone: nobody waits for it, and it counts when its transaction commits.
+-- Marks: serial keys that the next claim settles. A mark is only an insert: no transaction waits for it, and it counts once it is committed.
 create table cortex.key_to_settle (
   id bigint generated always as identity (sequence name cortex.key_to_settle_id) primary key,
   tenant_id uuid not null,
@@ -904,7 +904,7 @@ comment on column cortex.key_to_settle.id is 'In the order in which they were le
 comment on column cortex.key_to_settle.tenant_id is 'Whose key.';
 comment on column cortex.key_to_settle.serial_key is 'The key.';
 
--- What operators have set for the gate, a queue, an agent or a tenant. No row: nothing is set.
+-- Settings of operators for the gate, a queue, an agent or a tenant. Without a row nothing is set.
 create table cortex.control (
   scope text not null check (scope in ('gate', 'queue', 'agent', 'tenant')),
   name text not null,
@@ -968,7 +968,7 @@ comment on column cortex.direct_reservation.expires_at is 'Unless renewed, it en
 comment on column cortex.direct_reservation.status is 'ACTIVE, RELEASED or EXPIRED.';
 comment on column cortex.direct_reservation.ended_at is 'When it was released or expired.';
 
--- How often each tenant had its turn in a queue that shares fairly. The tenant of zeros is the clock of the queue.
+-- Turns that each tenant has had in a queue with fair share. The tenant of zeros is the clock of the queue.
 create table cortex.fair_turn (
   queue text not null,
   tenant_id uuid not null,
@@ -981,7 +981,7 @@ comment on column cortex.fair_turn.queue is 'The queue.';
 comment on column cortex.fair_turn.tenant_id is 'The tenant; zeros for the clock of the queue.';
 comment on column cortex.fair_turn.served is 'The turns so far.';
 
--- While there is a row, waiting jobs are moved into lanes of their tenants, or out of them, page by page, up to the job that it names.
+-- While there is a row, waiting jobs are moved into or out of the lanes of their tenants, page by page; `after` is the last job that was moved.
 create table cortex.lane_pass (
   id integer primary key check (id = 1),
   after uuid not null default '00000000-0000-0000-0000-000000000000',
@@ -1072,7 +1072,7 @@ comment on column cortex.webhook_endpoint.created_at is 'When.';
 comment on column cortex.webhook_endpoint.disabled_at is 'When it was disabled; set exactly then.';
 comment on column cortex.webhook_endpoint.disabled_reason is 'Why.';
 
--- Operators in a channel are told once in a while of what many jobs have in common.
+-- When each endpoint was last notified about a subject that many jobs share, so that it is not notified for each of them.
 create table cortex.webhook_notice (
   endpoint_id uuid not null references cortex.webhook_endpoint (id) on delete cascade,
   subject text not null,
@@ -1087,8 +1087,8 @@ comment on column cortex.webhook_notice.subject is 'The event and the agent.';
 comment on column cortex.webhook_notice.event_id is 'Which event it was; it is told again until it has arrived.';
 comment on column cortex.webhook_notice.told_at is 'When.';
 
--- Deliveries (webhooks, notifications) that failed are tried again later: after as long as was tried in vain, five minutes at least,
--- until a week after the first was submitted.
+-- Failed deliveries (webhooks, notifications) are retried after the time that was spent on attempts so far, at least five minutes, until a
+-- week after the first was submitted.
 create table cortex.failed_delivery (
   job_id uuid primary key,
   retry_at timestamptz not null,
@@ -1259,7 +1259,7 @@ comment on column cortex.approval_token.serial is 'Counts the tokens of one addr
 comment on column cortex.approval_token.replaced_at is 'When a message to the same address that was made later was delivered: this one is void. A revoked token is deleted.';
 comment on column cortex.approval_token.created_at is 'When it was made.';
 
--- The inbox: whom the open requests are put to by name. Rows go when their request closes.
+-- The inbox: users and groups that are named as approvers of open requests. Rows are deleted when the request closes.
 create table cortex.approval_approver (
   approval_request_id uuid not null references cortex.approval_request (id) on delete cascade,
   user_account_id uuid references cortex.user_account (id) on delete cascade,
@@ -1279,8 +1279,7 @@ comment on column cortex.approval_approver.user_account_id is 'A person, or';
 comment on column cortex.approval_approver.user_group_id is 'a group.';
 comment on column cortex.approval_approver.escalated is 'They were added when it was escalated.';
 
--- When each person was last asked about an open request, or reminded of it, however many ways there are in which it was put to them. Rows go
--- when the request closes.
+-- When each person was last notified or reminded of an open request, on any channel. Rows are deleted when the request closes.
 create table cortex.approval_notice (
   approval_request_id uuid not null references cortex.approval_request (id) on delete cascade,
   user_account_id uuid not null references cortex.user_account (id) on delete cascade,
@@ -1337,8 +1336,8 @@ comment on column cortex.job_group.created_at is 'When.';
 comment on column cortex.job_group.finished_at is 'When no member was open any more, for the first time.';
 comment on column cortex.job_group.stopping is 'What a failure or an operator asked for has been done to the members.';
 
--- Members that failed for good, until their group was looked at: meanwhile no claim begins another member of it.
--- One row for each, so that whoever ends a member waits for nobody.
+-- Members that failed permanently, until their group has handled it: until then no claim starts another member of the group.
+-- One row for each member, so that ending a member waits for no lock.
 create table cortex.group_failure (
   job_id uuid primary key,
   group_id uuid not null
@@ -1369,7 +1368,7 @@ create table cortex.execution_grant (
 ) with (fillfactor = 50);
 create index execution_grant_of_user on cortex.execution_grant (user_account_id);
 create index execution_grant_of_billing_account on cortex.execution_grant (billing_account_id);
--- Each schedule has a grant of its own, so there are many: a tenant's are listed by this, a page at a time.
+-- Each schedule has its own grant, so there are many. Serves the pages of a tenant's grants.
 create index execution_grant_of_tenant on cortex.execution_grant (tenant_id, id);
 
 comment on table cortex.execution_grant is 'Under which scheduled work runs, instead of somebody''s session.';
@@ -1387,7 +1386,7 @@ comment on column cortex.execution_grant.revoke_reason is 'Why.';
 comment on column cortex.execution_grant.created_by is 'Who made it.';
 comment on column cortex.execution_grant.created_at is 'When.';
 
--- No foreign key to job: it outlives the job.
+-- No foreign key to job: the request is kept longer than the job.
 create table cortex.execution_request (
   id uuid primary key,
   tenant_id uuid not null references cortex.tenant (id),
@@ -1575,7 +1574,7 @@ create table cortex.schedule (
   constraint next_run_at_only_when_enabled check (enabled or next_run_at is null),
   constraint removed_only_when_disabled check (removed_at is null or not enabled)
 );
--- A name is free again when its schedule was removed; the row stays, for its slots.
+-- A name can be used again when its schedule was removed; the row stays, for its slots.
 create unique index schedule_name on cortex.schedule (tenant_id, name) where removed_at is null;
 create index schedule_of_grant on cortex.schedule (grant_id);
 create index schedule_of_owner on cortex.schedule (owner_id);
@@ -1666,7 +1665,7 @@ comment on column cortex.schedule_run.started_at is 'When it began.';
 comment on column cortex.schedule_run.completed_at is 'When it ended.';
 comment on column cortex.schedule_run.created_at is 'When it was written down.';
 
--- One row: when the schedules were last looked through, so that of many workers one does it.
+-- When the schedules were last reconciled, so that only one of many workers does it. One row.
 create table cortex.schedule_reconciler (
   id integer primary key check (id = 1),
   reconciled_at timestamptz not null
@@ -1692,7 +1691,7 @@ create table cortex.retention_rule (
   constraint only_rules_about_jobs_say_which
     check (record = 'job' or (tenant_id is null and job_type is null and status is null))
 );
--- Nothing equals null, so what cannot occur stands for it: a tenant of zeros, an empty name, a state that has not ended.
+-- null equals nothing, so values that cannot occur replace it: a tenant of zeros, an empty name, a state that has not ended.
 create unique index retention_rule_one_of_each on cortex.retention_rule (
   coalesce(tenant_id, '00000000-0000-0000-0000-000000000000'), coalesce(job_type, ''), coalesce(status, 'PENDING'), record);
 
@@ -1707,6 +1706,7 @@ comment on column cortex.retention_rule.created_by is 'Who made the rule.';
 comment on column cortex.retention_rule.created_at is 'When.';
 
 -- workers -----------------------------------------------------------------------------------------
+-- An operator may ask a worker to drain: to finish its jobs, claim no more and stop. The worker reads the request at its next heartbeat.
 
 create type cortex.worker_status as enum ('LIVE', 'LOST', 'STOPPED');
 
@@ -1750,7 +1750,7 @@ comment on column cortex.worker.drain_asked_at is
 comment on column cortex.worker.drain_asked_by is 'Who asked for that first.';
 comment on column cortex.worker.drain_reason is 'Why, in their words.';
 
--- Heartbeats of workers whose own row somebody else has locked. An insert waits for nobody.
+-- Heartbeats of workers whose row another transaction has locked. An insert waits for no lock.
 create table cortex.worker_beat (
   worker_id uuid not null,
   lease_until timestamptz not null
@@ -1815,7 +1815,7 @@ comment on column cortex.http_request.expires_at is 'Until when the answer is ke
 --
 -- A service account stands for the admin who owns it.
 
--- The id of `KIND:ID`; null for any other text. An index on the id is of use: an id that is made text would be looked for in the whole table.
+-- The id of `KIND:ID`; null for any other text. Returns a uuid, so that the index on the id is used; ids cast to text would need a full scan.
 create function cortex.id_in_signature(_signature text, _kind text) returns uuid language sql immutable as $$
   select case
     when _signature ~ ('^' || _kind || ':[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$') then right(_signature, 36)::uuid
@@ -1970,8 +1970,8 @@ create trigger job_other_run before update of run_id on cortex.job
   for each row when (new.status = 'RUNNING' and old.status = 'RUNNING' and new.run_id is distinct from old.run_id)
   execute function cortex.refuse_other_run();
 
--- Rules between fields. As check constraints each would be read anew for every checkpoint, which changes none of these fields,
--- and a lone agent would wait for a tenth longer.
+-- Rules between fields. Check constraints would run for every checkpoint, which changes none of these fields, and make a single agent
+-- about a tenth slower.
 create function cortex.refuse_unsound() returns trigger language plpgsql as $$
 declare
   _rule text := case
@@ -2005,7 +2005,7 @@ create trigger job_sound after insert or update of
     or (new.status in ('COMPLETED', 'FAILED', 'CANCELLED')) <> (new.finished_at is not null))
   execute function cortex.refuse_unsound();
 
--- A statement of ours always counts the revision up; one that does not is raw SQL, and is completed.
+-- The plane's own statements always increase the revision; a statement that does not is raw SQL, and is completed here.
 create function cortex.complete_raw_update() returns trigger language plpgsql as $$
 begin
   new.revision := old.revision + 1;
@@ -2024,8 +2024,8 @@ create trigger job_raw_update before update of status on cortex.job
   for each row when (new.status <> old.status and new.revision = old.revision)
   execute function cortex.complete_raw_update();
 
--- What a job was born with, and how it ended, cannot be rewritten. By column lists, so that statements of ours, which set none
--- of the first, meet nothing; afterwards for the rest, so that no row is locked for it.
+-- What a job was submitted with, and how it ended, cannot be rewritten. With column lists, so that the plane's own statements, which set
+-- none of the first, run no trigger; after the update for the rest, so that no row is locked for it.
 create function cortex.refuse_rewriting() returns trigger language plpgsql as $$
 begin
   raise exception 'What job % was born with, and how it ended, never changes.', old.id using errcode = 'check_violation';
@@ -2051,7 +2051,7 @@ create trigger job_revision after update of revision on cortex.job
   for each row when (new.revision <> old.revision and new.revision <> old.revision + 1)
   execute function cortex.refuse_revision();
 
--- A waiting job keeps its place in the queue in step with its own fields; any other job has no place to change.
+-- Only a waiting job has a place in the queue that can be changed.
 create function cortex.refuse_reordering() returns trigger language plpgsql as $$
 begin
   raise exception 'Job % is %; only a job that waits can change its priority or position.', old.id, old.status
@@ -2085,7 +2085,7 @@ create function cortex.refuse_closed_run() returns trigger language plpgsql as $
 begin
   raise exception 'Run % is closed as %; a closed run never changes.', old.id, old.status using errcode = 'check_violation';
 end $$;
--- Afterwards: a trigger that comes before makes PostgreSQL lock each row first, and write that down.
+-- After the update: a trigger before it makes PostgreSQL lock each row first, and write that lock.
 create trigger run_write_once after update on cortex.job_run
   for each row when (old.status <> 'RUNNING')
   execute function cortex.refuse_closed_run();
@@ -2102,7 +2102,7 @@ create trigger run_params before update of params_snapshot on cortex.job_run
   for each row when (new.params_snapshot is distinct from old.params_snapshot)
   execute function cortex.refuse_change();
 
--- History is written by the database, with the change that it tells of.
+-- Only the database writes history, together with the change.
 create function cortex.refuse_told_history() returns trigger language plpgsql as $$
 begin
   raise exception 'Rows of job_history are written by the database only.' using errcode = 'check_violation';
@@ -2111,7 +2111,7 @@ create trigger history_no_insert before insert on cortex.job_history
   for each row when (pg_trigger_depth() = 0)
   execute function cortex.refuse_told_history();
 
--- But for erasing: a person becomes a pseudonym, and words go.
+-- Except for erasure: the actor is replaced by a pseudonym, and metadata is removed.
 create trigger history_no_update before update on cortex.job_history
   for each row when (
     (new.job_id, new.revision, new.previous_status, new.new_status, new.cause, new.run_id, new.created_at)
@@ -2130,7 +2130,7 @@ create trigger blob_no_truncate before truncate on cortex.job_blob execute funct
 
 -- what the database refuses: the audit log --------------------------------------------------------
 
--- But for erasing: words may go, the actor may become a pseudonym, and the digests of what went stay (docs/decisions/0040).
+-- Except for erasure: texts may be removed and the actor replaced by a pseudonym; digests of the removed texts stay (docs/decisions/0040).
 create trigger audit_no_update before update on cortex.audit_log
   for each row when (
     new.salt is not null or new.kept is null
@@ -2269,7 +2269,7 @@ create trigger vote_no_truncate before truncate on cortex.approval_vote execute 
 
 -- what the database refuses: grants and schedules -------------------------------------------------
 
--- What was asked for, and which slot it was, cannot be rewritten; nor how a request or a slot ended.
+-- The request, and how it ended, cannot be rewritten.
 create trigger request_as_asked before update of id, tenant_id, idempotency_key, request_hash, graph_id, grant_id, billing_account_id, virtual_key_id, run_id, trace_id, created_at on cortex.execution_request
   for each row when ((new.id, new.tenant_id, new.idempotency_key, new.request_hash, new.graph_id, new.grant_id, new.billing_account_id, new.virtual_key_id, new.run_id, new.trace_id, new.created_at)
       is distinct from (old.id, old.tenant_id, old.idempotency_key, old.request_hash, old.graph_id, old.grant_id, old.billing_account_id, old.virtual_key_id, old.run_id, old.trace_id, old.created_at))
@@ -2280,12 +2280,13 @@ create trigger request_ended_so before update of outcome, outcome_message, finis
       is distinct from (old.outcome, old.outcome_message, old.finished_at))
   execute function cortex.refuse_change();
 
+-- Nor which slot it was, and how it ended.
 create trigger slot_as_planned before update of id, schedule_id, scheduled_for, local_time, timezone, origin, created_at on cortex.schedule_run
   for each row when ((new.id, new.schedule_id, new.scheduled_for, new.local_time, new.timezone, new.created_at)
       is distinct from (old.id, old.schedule_id, old.scheduled_for, old.local_time, old.timezone, old.created_at)
     or new.origin is distinct from old.origin and not (old.status = 'skipped' and new.status = 'pending' and new.origin = 'backfill'))
   execute function cortex.refuse_change();
--- A slot that was skipped may be asked for again; how the others ended stays.
+-- A skipped slot may be requested again; the outcome of other slots is final.
 create trigger slot_ended_so before update of status, reason, error_code, error_message, run_id, trace_id, job_id, replaced_by, begin_by, started_at, completed_at on cortex.schedule_run
   for each row when (
     old.completed_at is not null and not (old.status = 'skipped' and new.status = 'pending')
@@ -2294,9 +2295,9 @@ create trigger slot_ended_so before update of status, reason, error_code, error_
   execute function cortex.refuse_change();
 
 -- what follows when a job is submitted ------------------------------------------------------------
--- Row triggers run before statement triggers, and triggers of one kind in the order of their names.
+-- After a change, row triggers run before statement triggers, and triggers of one kind in the order of their names.
 
--- A deadline that is given as a length counts from the submission. A child's is never later than that of a parent that goes on.
+-- A deadline given as a length counts from the submission. A child's deadline is never later than that of its running parent.
 create function cortex.set_deadline() returns trigger language plpgsql as $$
 begin
   new.deadline_at := least(
@@ -2325,14 +2326,14 @@ create trigger job_deadline_moved after update of deadline_at on cortex.job
   for each row when (new.deadline_at is distinct from old.deadline_at and new.finished_at is null)
   execute function cortex.note_deadline();
 
--- Whether a job waits among those of its tenant alone, because that tenant is steered or the queue shares fairly.
+-- Whether a job waits in the lane of its tenant, because that tenant has a pause or a limit or the queue has fair share.
 create function cortex.has_own_lane(_queue text, _tenant uuid) returns boolean language sql stable as $$
   select _queue <> 'cortex' and exists (
     select 1 from cortex.control
     where (scope = 'tenant' and name = _tenant::text and (paused or max_running is not null)) or (scope = 'queue' and name = _queue and fair_share))
 $$;
 
--- One statement: a lone job that is submitted while everything rests waits for each that is started.
+-- One statement for all: starting a statement costs more than a row, and a single submission waits for each.
 create function cortex.job_inserted() returns trigger language plpgsql as $$
 declare
   _keyed boolean;
@@ -2373,7 +2374,7 @@ begin
   end if;
   if _keyed then
     perform cortex.settle_later(array_agg(tenant_id), array_agg(serial_key)) from new_job
-      where serial_key is not null and (run_at is null or run_at <= cortex.now());  -- Others are settled when they are due.
+      where serial_key is not null and (run_at is null or run_at <= cortex.now());  -- Others are settled when they become ready.
   end if;
   return null;
 end $$;
@@ -2381,8 +2382,8 @@ create trigger job_inserted after insert on cortex.job
   referencing new table as new_job
   for each statement execute function cortex.job_inserted();
 
--- A child that is born while its parent ends, or after, would be seen by nobody else. One that can be locked has not ended, and
--- whoever ends it now waits, and sees the child. A retry that an operator asked for is meant to run.
+-- Cancels a child that was submitted while its parent ended, or later. A parent that can be locked has not ended, and a transaction that
+-- ends it now waits and finds the child. A retry that an operator requested is meant to run.
 create function cortex.job_born_late() returns trigger language plpgsql
   set jit = off set enable_seqscan = off
 as $$
@@ -2410,8 +2411,8 @@ create trigger job_born_late after insert on cortex.job
   referencing new table as new_job
   for each statement execute function cortex.job_born_late();
 
--- A sequential group lets no member begin while another is under way. A chained retry takes the place of its predecessor.
--- Named so that it runs after the trigger that makes the entries.
+-- A sequential group starts no member while another is in progress. A chained retry takes the place of its predecessor.
+-- The name makes it run after job_inserted, which creates the entries.
 create function cortex.job_joined_group() returns trigger language plpgsql as $$
 declare
   _groups uuid[] := array(select distinct group_id from new_job where group_id is not null and retry_count = 0);
@@ -2461,8 +2462,8 @@ create trigger job_joined_group after insert on cortex.job
 --     costs, deadlines, groups, queue entry, run, return to the queue, notifications, reservations, history, counts, audit, failures,
 --     chained retry, failed delivery, serial keys, parents and children, webhooks
 
--- One that nobody has taken over is cancelled: its entry goes before anything else follows. A claim that holds the entry waits
--- for the job, so it must not be waited for; it then finds the job ended, and puts the entry away itself.
+-- The job was approved and no worker has taken it over: its entry is removed before anything else follows. A claim that has locked the
+-- entry waits for the job, so this does not wait for the claim; the claim then finds the job ended and removes the entry itself.
 create function cortex.leave_queue_unclaimed() returns trigger language plpgsql set jit = off set enable_seqscan = off as $$
 begin
   delete from cortex.queue_entry
@@ -2473,8 +2474,8 @@ create trigger job_left_unclaimed before update of status on cortex.job
   for each row when (old.status = 'RUNNING' and old.worker_id is null and new.status <> 'RUNNING')
   execute function cortex.leave_queue_unclaimed();
 
--- A job that was asked to end while it has an open cleanup scope is called once more: if it waits, at once. It is ended when
--- the time for that is over.
+-- A job that is asked to end while it has an open cleanup scope runs once more; if it waits, it becomes ready at once. It is ended when the
+-- time for its cleanup is over.
 create function cortex.job_asked_to_end() returns trigger language plpgsql set enable_seqscan = off set jit = off as $$
 begin
   insert into cortex.job_deadline as d (job_id, at)
@@ -2504,7 +2505,7 @@ create trigger job_asked_to_end after update of cancel_requested_at on cortex.jo
   for each row when (new.cancel_requested_at is not null and old.cancel_requested_at is null)
   execute function cortex.job_asked_to_end();
 
--- A trigger of rows: its condition is judged without calling anything, and holds for no other job.
+-- A row trigger: its condition needs no call, and is false for all other jobs.
 create function cortex.job_held() returns trigger language plpgsql set jit = off set enable_seqscan = off as $$
 declare
   _code text := new.note ->> 'code';
@@ -2527,6 +2528,7 @@ create trigger job_held after update of status on cortex.job
   for each row when (new.status = 'RETRY' and old.status = 'RUNNING' and new.wait_reason = 'code_changed' and new.note ? 'code')
   execute function cortex.job_held();
 
+-- A row trigger, not a statement trigger: its condition needs no call, and is false for a job that never waited for approval.
 create function cortex.job_left_approval() returns trigger language plpgsql set jit = off set enable_seqscan = off as $$
 begin
   update cortex.approval_request r
@@ -2600,7 +2602,7 @@ create trigger job_taken_over after update of worker_id on cortex.job
     old.status = 'RUNNING' and new.status = 'RUNNING' and old.worker_id is null and new.worker_id is not null)
   execute function cortex.job_taken_over();
 
--- Of what raw statements change without counting a revision.
+-- updated_at for fields that raw SQL changes without increasing the revision.
 create function cortex.touch_job() returns trigger language plpgsql as $$
 begin
   update cortex.job set updated_at = greatest(cortex.now(), old.updated_at + interval '1 microsecond') where id = new.id;
@@ -2611,8 +2613,8 @@ create trigger job_touched after update of
   for each row when (new.revision = old.revision and new.updated_at = old.updated_at)
   execute function cortex.touch_job();
 
--- What attempts have used since the last look, and how what was asked for has ended. A cost and tokens are counted once,
--- because the writes that bring them are.
+-- What attempts used since the last write, and the outcome of the request. Costs and tokens are counted once, because each write is
+-- applied once.
 create function cortex.job_used() returns trigger language plpgsql set jit = off set enable_seqscan = off as $$
 declare
   _tokens json := new.checkpoint #> '{memory_context,token_usage}';
@@ -2634,7 +2636,7 @@ begin
   on conflict (run_id, attempt, unit) do update
   set quantity = c.quantity + excluded.quantity, updated_at = cortex.now();
 
-  -- Of the run itself: not of its children, and not of what an operator has run again later.
+  -- The outcome of the run itself, not of its children, nor of a later run that an operator started.
   if new.finished_at is not null and old.finished_at is null
     and (new.status <> 'FAILED' or new.revision = old.revision or new.note ->> 'retry_as' is null)
   then
@@ -2648,12 +2650,12 @@ create trigger job_used after update on cortex.job
   for each row when (new.request_id is not null)
   execute function cortex.job_used();
 
--- All that follows, in one function: a lone agent waits for whatever is called when it saves a checkpoint.
--- A claim may take one run over and open others in the same statement.
--- Rows are found by arrays of ids, which only the primary keys can serve: whatever the planner believed about the size of a
--- table when it made the plan that the session keeps, it cannot have chosen to read the whole table for each batch.
--- One small statement for each consequence, run only when there is one: starting a statement costs more than a row.
--- What is joined is then small on both sides, so it is hashed, always: `finish`, inside of which this is called, forbids that.
+-- All consequences are in one function, because a single agent waits for every function that is called when it saves a checkpoint.
+-- A claim may take over one run and open others in the same statement.
+-- Rows are found by arrays of ids, which only the primary keys can serve: the planner cannot choose to read a whole table for each
+-- batch, no matter which table sizes it assumed when it made the cached plan.
+-- One small statement for each consequence, run only if there is one: starting a statement costs more than a row.
+-- Joins are small on both sides, so they are always hashed; `finish`, which calls this, disables hash joins.
 create function cortex.job_updated() returns trigger language plpgsql
   set jit = off set enable_seqscan = off set enable_hashjoin = on set enable_nestloop = off set plan_cache_mode = force_generic_plan
 as $$
@@ -2674,14 +2676,14 @@ declare
   _parents uuid[];
   _asked boolean;
 begin
-  -- Runs that go on, as after every checkpoint: seen by one small question, without a join.
+  -- Runs that continue, as after every checkpoint: found by one small query, without a join.
   if not exists (select 1 from new_job where status <> 'RUNNING' or cost_cents > 0)
     and not exists (select 1 from old_job where status <> 'RUNNING')
   then
     return null;
   end if;
-  -- Costs come first: whoever changes a control or reserves a queue takes the lock 0 of steering before those of serial keys.
-  -- Growth is what is new less what was old, by job: one sort, and no join.
+  -- Costs come first: a change of a control or a reservation takes advisory lock 0 before those of serial keys.
+  -- Growth is the new cost less the old cost, by job: one sort and no join.
   if exists (select 1 from new_job where cost_cents > 0) then
     perform cortex.count_costs(array_agg(tenant_id), array_agg(job_type), array_agg(cents)) from (
       select tenant_id, job_type, sum(cents)::bigint as cents from (
@@ -2737,7 +2739,7 @@ begin
         payload, updated_at
       from new_job
       where status = 'RUNNING' and (_ran is null or id <> all (_ran))
-        and note ->> 'claimed_as' is null  -- One that is taken over has its run already.
+        and note ->> 'claimed_as' is null  -- A job that is taken over has its run already.
       returning job_id, id, worker_id, tenant_id, queue, job_type, serial_key
     )
     insert into cortex.open_run (job_id, id, worker_id, tenant_id, queue, job_type, serial_key)
@@ -2856,7 +2858,7 @@ create trigger job_updated after update on cortex.job
 
 -- what job_updated calls, in its order ------------------------------------------------------------
 
--- Adds up what jobs have cost since the last look.
+-- Adds the costs of jobs to the totals, and pauses what has spent its budget.
 create function cortex.count_costs(_of_tenants uuid[], _of_job_types text[], _cents bigint[]) returns void language plpgsql as $$
 declare
   _job_types text[];
@@ -2883,15 +2885,15 @@ begin
     select tenant_id, job_type, cents from free where part is null
   )
   select array_agg(distinct job_type), array_agg(distinct tenant_id::text) into _job_types, _tenants from cost;
-  -- Shared: a budget that is being set sees this cost, or this cost sees the budget.
+  -- Shared: either a budget that is being set counts this cost, or this transaction reads the budget.
   perform pg_advisory_xact_lock_shared(1129270868, 0);
   if exists (select 1 from cortex.control where on_exhausted = 'pause' and not paused) then
     perform cortex.pause_spent_budgets(_job_types, _tenants);
   end if;
 end $$;
 
--- Pauses each of these whose budget is spent, once. Two who finish at the same time take turns at the control's row, so that
--- the second counts what the first has spent. Waiting jobs that somebody else holds get their lane from the next claim.
+-- Pauses those agents and tenants whose budget is spent, once. Concurrent transactions take turns at the row of the control, so that
+-- the second one counts what the first has spent. Waiting jobs that are locked get their lane from a later claim.
 create function cortex.pause_spent_budgets(_job_types text[], _tenants text[]) returns void language plpgsql as $$
 declare
   _budget record;
@@ -2928,7 +2930,7 @@ create function cortex.spent_cents(_scope text, _name text) returns bigint langu
   end, 0)::bigint
 $$;
 
--- Whoever ends a member asks for a look at its group, unless somebody has asked already. What the group itself ends, it has seen.
+-- The end of a member adds a job that advances its group, unless one is waiting already. Members that the group itself ended need none.
 create function cortex.members_ended(_ended uuid[]) returns void language plpgsql as $$
 declare
   _groups uuid[] := cortex.not_yet_asked(array(
@@ -2954,8 +2956,8 @@ begin
     and note ? 'skipped_as';
 end $$;
 
--- Those of the groups for which no job is ready that will look at them after this transaction.
--- Such a job is locked, so that it cannot be claimed before; one that cannot be locked is being claimed, and may look too early.
+-- Those of the groups that have no ready job which will advance them after this transaction.
+-- Such a job is locked, so that it cannot be claimed earlier. A job that cannot be locked is being claimed, and may read too early.
 create function cortex.not_yet_asked(_groups uuid[]) returns uuid[] language plpgsql as $$
 declare
   _asked uuid[];
@@ -2970,13 +2972,13 @@ begin
       and e.job_type = 'cortex.group'
     for share of e skip locked);
   if cardinality(_asked) > 0 then
-    perform pg_notify('cortex', 'ready:cortex');  -- A claim that met the lock has passed it over.
+    perform pg_notify('cortex', 'ready:cortex');  -- A claim that met the lock has skipped it.
   end if;
   return array(select g from unnest(_groups) as g where g <> all (_asked));
 end $$;
 
--- Under the lock of a group's key, a job that is blocked stays so until this transaction has ended, and will look then. Where another
--- transaction has the lock, which may last, one more job is asked for.
+-- Adds jobs that advance groups. Under the lock of a group's key, a blocked job stays blocked until this transaction has ended, and will
+-- read the group then. If another transaction has that lock, one more job is added.
 create function cortex.ask_to_advance(_groups uuid[]) returns void language plpgsql as $$
 declare
   _locked uuid[] := array(
@@ -3020,13 +3022,29 @@ create function cortex.record_failures(_jobs uuid[]) returns void language sql a
   order by id;
 $$;
 
--- The retries of jobs that ended FAILED and whose policy is `chain`.
+-- Creates the retries of jobs that FAILED and whose policy is `chain`.
 create function cortex.chain(_jobs uuid[]) returns void language plpgsql as $$
 begin
   perform cortex.add_successor('chain', id, (note ->> 'retry_as')::uuid, actor, null, null, null, null)
     from (select id, note, actor from cortex.job where id = any (_jobs) order by id offset 0) j;
 end $$;
 
+-- Successors: jobs that are made of another job. This is the only place that defines which fields a successor takes over.
+--
+--              linked by   starts from             retries   effect ids   parent, group   grant, schedule, trace
+--   chain      retry_of    the checkpoint          counted   the same     kept            kept
+--   resume     retry_of    the checkpoint          reset     the same     kept            kept (2)
+--   settle     retry_of    the checkpoint given    reset     the same     kept            kept (2)
+--   retry      retry_of    the beginning           reset     the same(1)  kept            kept (2)
+--   fork       nothing     the checkpoint given    reset     new          dropped         dropped
+--
+--   A deadline given as a length counts from the new submission. A deadline given as an instant is kept if it has not passed; a chained
+--   retry keeps it in any case.
+--   (1) New ids if the job COMPLETED or was CANCELLED: its effects are then wanted once more.
+--   (2) So its usage is charged to the grant; no successor is made once the grant was revoked. A fork is charged to no grant.
+--   Whoever ran it again is added to the submitters.
+--
+-- A job has at most one linked successor, because retry_of is unique. A second call with the same id changes nothing.
 create function cortex.add_successor(
   _kind text, _job uuid, _new uuid, _actor text, _created_by text, _parent uuid, _checkpoint_id uuid, _checkpoint text
 ) returns setof uuid language plpgsql
@@ -3037,7 +3055,7 @@ begin
     return;
   end if;
   if _kind not in ('chain', 'fork') then
-    -- A revocation comes wholly before this, or finds the successor.
+    -- A revocation either happened before this, or finds the successor.
     perform 1 from cortex.job j
     join cortex.execution_request r on r.id = j.request_id
     join cortex.execution_grant g on g.id = r.grant_id
@@ -3097,7 +3115,7 @@ begin
   if not found or _kind = 'retry' then
     return;
   end if;
-  -- Large results, and those segments that its own checkpoint names.
+  -- Large results, and the segments that its checkpoint names.
   insert into cortex.job_blob (job_id, sha256, content, seq)
   select j.id, b.sha256, b.content, b.seq
   from cortex.job j
@@ -3108,7 +3126,7 @@ begin
   if _kind = 'fork' then
     return;
   end if;
-  -- The state of a graph stands in the thread that bears its job's id.
+  -- The state of a graph is stored in the thread that has the job's id.
   insert into cortex.graph_checkpoint (thread_id, namespace, checkpoint_id, parent_id, run_id, kind, content, channels, metadata)
   select _new::text, namespace, checkpoint_id, parent_id, run_id, kind, content, channels, metadata
   from cortex.graph_checkpoint where thread_id = _job::text;
@@ -3129,12 +3147,15 @@ create function cortex.keep_failed_deliveries(_failed uuid[]) returns void langu
     and j.updated_at < f.created_at + interval '7 days';
 $$;
 
--- A job that goes to wait for a child which has ended, or which is not there, is due at once.
+-- Parents and children. A child ends: its parent, if it waits for a child, becomes ready. A parent ends FAILED or CANCELLED: a job for
+-- the agent `cortex.children` cancels the children that end with it. A transaction that ends or suspends a job never waits for related
+-- jobs: it skips rows that others have locked, and those are looked at later. These functions are called last, when the entries of a
+-- change exist.
 --
--- No wake-up is lost between the two, and neither waits for the other:
---   the child has ended                              it is seen here
---   somebody is ending it now, and holds its row     it cannot be locked, counts as ended, and the job looks again
---   nobody has begun to end it                       whoever does now waits for our lock, and finds the job waiting
+-- A job that starts to wait for a child that has ended, or does not exist, becomes ready at once. No wake-up is lost:
+--   the child has ended                                         it is found here
+--   another transaction is ending it, and has locked its row    it cannot be locked, counts as ended, and the job looks again
+--   no transaction has begun to end it                          one that does waits for our lock, and finds the job waiting
 create function cortex.look_for_ended_children(_jobs uuid[]) returns void language plpgsql
   set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_nestloop = on
 as $$
@@ -3150,7 +3171,7 @@ begin
     select p.id from cortex.job p where p.id = any (_jobs) and (p.note ->> 'child')::uuid <> all (_live)));
 end $$;
 
--- Makes jobs due at once that wait for a child. What somebody else holds is left to its timer.
+-- Makes jobs ready that wait for a child. A job that is locked becomes ready by its timer.
 create function cortex.make_due(_jobs uuid[]) returns void language plpgsql
   set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_nestloop = on
 as $$
@@ -3186,7 +3207,7 @@ begin
     where job_id = any (_due) and state = 'blocked' having count(*) > 0;
 end $$;
 
--- Of the jobs, those that have children which are to end with them get a job that sees to it.
+-- Adds a job that cancels the children, for those of the jobs that have children that end with them.
 create function cortex.ask_to_cancel_children(_parents uuid[]) returns void language sql
   set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_nestloop = on
 as $$
@@ -3200,9 +3221,9 @@ as $$
   order by p.id;
 $$;
 
--- A job ends once, so its event has an id that can be told from the job's: the same for each endpoint and each attempt.
--- Long outputs stay out of the message; who wants one asks for the job.
--- A job that failed because nobody knows whether a tool call took effect is told of as job.uncertain too.
+-- A job ends once, so the id of its event is derived from the job's id: the same for each endpoint and each attempt.
+-- Long outputs are omitted from the message; the receiver can fetch the job.
+-- A job that FAILED because the outcome of a tool call is unknown causes a job.uncertain event too.
 create function cortex.tell_webhooks(_ended uuid[]) returns void language sql as $$
   insert into cortex.job (tenant_id, agent_id, job_type, queue, payload, max_retries, created_by, cause, actor)
   select n.tenant_id, a.id, a.job_type, 'cortex',
@@ -3239,7 +3260,7 @@ create function cortex.tell_webhooks(_ended uuid[]) returns void language sql as
   order by n.id, e.id, t.type;
 $$;
 
--- A job may be held more than once; its revision tells the events apart.
+-- A job may be held more than once; the revision makes the id of the event unique.
 create function cortex.tell_webhooks_of_hold(_job uuid) returns void language sql as $$
   insert into cortex.job (tenant_id, agent_id, job_type, queue, payload, max_retries, created_by, cause, actor)
   select n.tenant_id, a.id, a.job_type, 'cortex',
@@ -3379,7 +3400,7 @@ create trigger entries_changed after update on cortex.queue_entry
   referencing old table as old_entry new table as new_entry
   for each statement execute function cortex.entries_changed();
 
--- Folds changes into the counts, one at a time; returns how many.
+-- Folds changes into the counts, one transaction at a time; returns the number of changes.
 create function cortex.fold_entry_counts(_limit int) returns int language plpgsql set jit = off as $$
 declare
   _folded int;
@@ -3403,7 +3424,7 @@ begin
   return _folded;
 end $$;
 
--- Counts everything anew: for a database whose triggers were switched off for a while.
+-- Recounts everything: for a database whose triggers were disabled for a time.
 create function cortex.recount_entries() returns void language plpgsql as $$
 begin
   perform pg_advisory_xact_lock(1129270868, 3);
@@ -3423,7 +3444,6 @@ end $$;
 
 -- what follows when an approval closes ------------------------------------------------------------
 
--- `notify_approvers` is defined where it is known whose a job is, in 0015.
 create function cortex.approval_closed() returns trigger language plpgsql as $$
 begin
   delete from cortex.approval_approver where approval_request_id = new.id;
@@ -3435,8 +3455,8 @@ create trigger approval_closed after update of outcome on cortex.approval_reques
   for each row when (old.outcome is null and new.outcome is not null)
   execute function cortex.approval_closed();
 
--- A job for the agent `cortex.notify` for each person: to ask those who can still vote, to remind those of them who were last told long enough
--- ago, to escalate to those who were added, and to settle with those who hold a token.
+-- Creates a job for the agent `cortex.notify` for each person. By purpose: `ask` those who can still vote, `remind` those of them who were
+-- not notified recently, `escalate` to those who were added, and `settle` with those who have a token.
 create function cortex.notify_approvers(_request uuid, _purpose text) returns void language sql as $$
   with told as (
     insert into cortex.approval_notice as n (approval_request_id, user_account_id, notified_at)
@@ -3482,7 +3502,7 @@ create function cortex.notify_approvers(_request uuid, _purpose text) returns vo
   order by p.user_account_id;
 $$;
 
--- A delivery of `approval.undecidable` for each endpoint that wants it.
+-- Creates a delivery of `approval.undecidable` for each endpoint that subscribes to it.
 create function cortex.tell_webhooks_of_undecidable(_request uuid, _problem text) returns void language sql as $$
   insert into cortex.job (tenant_id, agent_id, job_type, queue, payload, max_retries, created_by, cause, actor)
   select r.tenant_id, a.id, a.job_type, 'cortex',
@@ -3525,7 +3545,7 @@ create function cortex.settle_serial_keys(_tenants uuid[], _keys text[]) returns
 as $$
 declare
   _key record;
-  _room int := 500;  -- The server has room for so many locks of one transaction, and for some more.
+  _room int := 500;  -- The server has room for this many locks of one transaction, and some more.
 begin
   for _key in select distinct tenant, key from unnest(_tenants, _keys) as k(tenant, key) loop
     _room := _room - 1;
@@ -3555,15 +3575,15 @@ begin
       limit 10) e) waiting;
 end $$;
 
--- Up to where this session had read the marks a moment ago, so that it reads on from there. While somebody holds an old snapshot, marks
--- that were settled stay where they were, and whoever reads from the beginning reads them all. A setting of the session and no row:
--- that would have ever more dead versions itself. Whoever gets the session from a pooler may use it too: it is true for all.
--- [1] the place; [2] the one that is next, [3] since when: transactions that had taken a mark before it have mostly ended by then.
+-- The mark up to which this session has read, so that the next claim reads on from there. While a transaction has an old snapshot, settled
+-- marks stay in the index, and a read from the beginning reads them all. A setting of the session, not a row, which would itself gather dead
+-- versions. A client that gets the session from a pooler may use the setting: it is valid for all.
+-- [1] the mark; [2] the next value of it, [3] since when: transactions that had taken an earlier mark have mostly ended by then.
 create function cortex.marks_read() returns numeric[] language sql stable
 as $$ select coalesce(nullif(current_setting('cortex.marks_read', true), ''), '{0,0,0}')::numeric[] $$;
 
--- Settles up to so many of the keys that were left for later. One whose lock somebody holds keeps its mark, and delays no other.
--- Reading on, it misses a mark whose transaction took long: a look at all marks finds it.
+-- Settles up to _limit of the marked keys. A key whose lock is taken keeps its mark, and delays no other key.
+-- With _read_on it misses a mark whose transaction took long; a read of all marks finds it.
 create function cortex.settle_marked_keys(_limit int, _read_on boolean default false) returns void language plpgsql
   set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
@@ -3600,7 +3620,7 @@ begin
   perform set_config('cortex.marks_read', _read::text, false);
 end $$;
 
--- While somebody holds an old snapshot, the entries of a key that were claimed since stay in its indexes: each is read once.
+-- While a transaction has an old snapshot, claimed entries of a key stay in its indexes: each is read once.
 create function cortex.settle_serial_key(_tenant uuid, _key text) returns void language plpgsql as $$
 declare
   _ready cortex.queue_entry;
@@ -3609,7 +3629,7 @@ begin
   select * into _ready from cortex.queue_entry
     where tenant_id = _tenant and serial_key = _key and serial_key is not null and state = 'ready';
   if found then
-    -- One that is locked, or gone by now, is being claimed, or changed by someone who will settle after us.
+    -- An entry that is locked or removed by now is being claimed, or changed by a transaction that will settle the key after this one.
     select * into _ready from cortex.queue_entry where job_id = _ready.job_id and state = 'ready' for update skip locked;
     if not found then
       return;
@@ -3635,10 +3655,10 @@ end $$;
 
 -- claims ------------------------------------------------------------------------------------------
 
--- Claims the best entries that are ready and that no other claim has locked, as many as run ids are given.
+-- Claims the first ready entries that no other claim has locked, one for each run id.
 -- An approved job has a run already, which the worker takes over; `claimed_as` is the run id that was given for it.
--- One window of candidates after the other is looked at, until enough of them could be locked or none are left.
--- `_free` of them begin at once. Of the others none belongs to a group: it could not be stopped any more.
+-- Reads windows of candidates until enough of them could be locked or none are left.
+-- `_free` of them begin at once, the others are prefetched: those must not belong to a group, because they could not be stopped any more.
 create function cortex.claim(_worker uuid, _actor text, _queues text[], _job_types text[], _run_ids uuid[], _free int, _heads jsonb default null)
 returns table (
   job_id uuid, run_id uuid, job_type text, queue text, tenant_id uuid, payload jsonb, attempt int, retry_count int,
@@ -3703,7 +3723,7 @@ begin
     _taken := _taken || cortex.lock_entries(_window);
     exit when cardinality(_window) < _missing or cardinality(_taken) = cardinality(_run_ids);
     _missing := cardinality(_run_ids) - cardinality(_taken);
-    -- What others have locked is passed over; what they have taken meanwhile is gone.
+    -- Locked entries are skipped; entries that were claimed since are gone.
     for _end in
       select e.rank, e.position, e.created_at, e.job_id from cortex.queue_entry e
       where e.job_id = any (_window)
@@ -3729,7 +3749,7 @@ begin
         next_retry_at = null,
         wait_reason = null,
         started_at = coalesce(j.started_at, greatest(cortex.now(), j.updated_at)),
-        updated_at = greatest(cortex.now(), j.updated_at),  -- A claim that waited must not seem older than what it waited for.
+        updated_at = greatest(cortex.now(), j.updated_at),  -- A claim that waited must not be older than the change that it waited for.
         revision = j.revision + case when j.run_id is null then 1 else 0 end,
         cause = 'claim',
         actor = _actor,
@@ -3757,8 +3777,8 @@ begin
   end if;
 end $$;
 
--- Those of the entries that can be locked together with their jobs, in the order in which they are given. Members of a group that is
--- to stop do not begin.
+-- Locks entries together with their jobs; returns those that could be locked, in the given order. Members of a group with a failure to
+-- handle are left out.
 create function cortex.lock_entries(_window uuid[]) returns uuid[] language plpgsql as $$
 begin
   return array(
@@ -3777,7 +3797,7 @@ begin
     order by e.place);
 end $$;
 
--- Of entries that this transaction has locked, removes those whose jobs ended before they could be claimed.
+-- Removes those of the locked entries whose jobs ended before they could be claimed.
 create function cortex.put_away_entries(_taken uuid[]) returns void language plpgsql set jit = off set enable_seqscan = off as $$
 declare
   _tenants uuid[];
@@ -3794,8 +3814,8 @@ begin
   end if;
 end $$;
 
--- After a claim that was refused: of the next jobs, those that cannot be started wait for a minute, so that they stop no other. Each is
--- tried and undone. A trigger of the users' own, or a row of history that somebody forged, can make a job so.
+-- After a claim that failed: delays the jobs that cannot be started by a minute, so that they do not block others. Each is started and rolled
+-- back. A user's own trigger, or a forged row of history, can make a job unstartable.
 create function cortex.set_aside_unstartable(_worker uuid, _queues text[], _job_types text[], _limit int) returns setof uuid
   language plpgsql set lock_timeout = '1s' set jit = off set enable_seqscan = off
 as $$
@@ -3821,8 +3841,8 @@ begin
 end $$;
 
 -- The first ready entries after the heads of their queues: {queue, job_type, rank, position, created_at, job_id}, the last entry of each
--- priority that was claimed some time ago. While somebody holds an old snapshot, entries that were claimed since stay in the index, and
--- whoever reads from its beginning reads them all. Priorities without a head are read from their beginning.
+-- priority that was claimed some time ago. While a transaction has an old snapshot, claimed entries stay in the index, and a read from the
+-- beginning reads them all. Priorities without a head are read from their beginning.
 create function cortex.after_heads(_queues text[], _job_types text[], _limit int, _heads jsonb) returns uuid[] language plpgsql stable
   set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
   set plan_cache_mode = force_generic_plan
@@ -3855,9 +3875,8 @@ begin
     limit _limit);
 end $$;
 
--- Of the first ready entries after a place, those of these queues for these agents, in order. Null: among so many as are looked at there
--- are too few, though others wait behind them.
--- Sorts are forbidden: a plan from a time when the table was small would read and sort all that is ready.
+-- Of the first _look ready entries after a place, those of these queues and agents, in order. Null: too few of them match, and more entries
+-- follow. Sorts are disabled: a plan from a time when the table was small would read and sort all ready entries.
 create function cortex.first_ready(
   _queues text[], _job_types text[], _limit int, _look int, _rank int, _position bigint, _created_at timestamptz, _last uuid
 ) returns uuid[] language plpgsql
@@ -3910,8 +3929,8 @@ begin
   return _found;
 end $$;
 
--- The same by lanes, one for each queue and agent: exact, however many entries of other agents stand before them. The first entry of
--- each lane says which lanes can hold the best; no more of them than entries are wanted.
+-- The same by lanes, one for each queue and agent: exact, no matter how many entries of other agents come first. The first entry of each lane
+-- decides which lanes can have the best entries; _limit lanes are enough.
 create function cortex.ready_in_lanes(
   _queues text[], _job_types text[], _limit int, _rank int, _position bigint, _created_at timestamptz, _last uuid
 ) returns uuid[] language plpgsql
@@ -3945,7 +3964,7 @@ end $$;
 
 -- claims while pauses, limits, fair shares or reservations apply ----------------------------------
 
--- Whether anything that is set concerns a claim from these queues for these agents. What concerns others costs it nothing.
+-- Whether any setting applies to a claim from these queues for these agents. Settings of others do not slow it.
 create function cortex.is_steered(_queues text[], _job_types text[]) returns boolean language plpgsql
   set jit = off set enable_seqscan = off
 as $$
@@ -3958,7 +3977,7 @@ begin
     or exists (select 1 from cortex.queue_entry where state = 'ready' and by_tenant and queue = any (_queues));
 end $$;
 
--- Both wait for the lock_timeout of the claim at most. False: it was not their turn; the worker is told to look again.
+-- Both wait at most for the lock_timeout of the claim. False: the lock was not free; the worker is notified to claim again.
 create function cortex.wait_for_controls(_queues text[]) returns boolean language plpgsql as $$
 begin
   perform pg_advisory_xact_lock_shared(1129270868, 0);
@@ -3977,8 +3996,8 @@ exception when lock_not_available then
   return false;
 end $$;
 
--- Chooses and locks. What another transaction has locked is passed over, and its place goes to the next. A claim of one job would come
--- back empty if ten were locked before it, so each round looks for locked ones further ahead than the last.
+-- Chooses and locks. Locked entries are skipped, and the next candidates take their places. A claim of one job would come back empty if ten
+-- were locked before it, so each round looks for locked entries further ahead than the last.
 create function cortex.take_chosen(_queues text[], _job_types text[], _limit int) returns uuid[] language plpgsql as $$
 declare
   _chosen uuid[];
@@ -4000,7 +4019,7 @@ begin
   return _taken;
 end $$;
 
--- Of these entries, those that `cortex.lock_entries` cannot have. Its locks are given back.
+-- Those of the entries that `cortex.lock_entries` cannot lock. The locks that it took are released.
 create function cortex.not_to_be_had(_window uuid[]) returns uuid[] language plpgsql as $$
 declare
   _free uuid[];
@@ -4013,9 +4032,9 @@ begin
   end;
 end $$;
 
--- What to claim while pauses, limits, fair shares or reservations are in force, in order. Candidates are admitted one by one while
--- their queue, agent and tenant have room. In a fair queue the tenants take turns in the places that its jobs have among others.
--- With `_any_number`, whatever has room at all has room for any number.
+-- The jobs to claim while pauses, limits, fair shares or reservations apply, in order. Candidates are admitted one by one while their queue,
+-- agent and tenant have room. With fair share the tenants take turns at the places that the jobs of the queue have among others.
+-- With `_any_number`, a queue, agent or tenant that has any room has room for any number.
 create function cortex.choose(_queues text[], _job_types text[], _limit int, _passed_over uuid[], _any_number boolean default false)
   returns uuid[] language plpgsql
   set jit = off set enable_seqscan = off set enable_hashjoin = on set enable_mergejoin = off set plan_cache_mode = force_generic_plan
@@ -4091,7 +4110,7 @@ begin
       cross join lateral (
         select job_id, tenant_id, rank, position, created_at from cortex.queue_entry
         where queue = l.queue and job_type = l.job_type and state = 'ready' and not by_tenant and job_id <> all (_passed_over)
-          and (tenant_id <> all (_shut) or l.queue = 'cortex')  -- Not in their lanes yet: see cortex.lane_pass.
+          and (tenant_id <> all (_shut) or l.queue = 'cortex')  -- Not moved to their lanes yet: see cortex.lane_pass.
         order by rank, position, created_at, job_id
         limit l.room) e
       union all
@@ -4136,8 +4155,8 @@ begin
   return _chosen;
 end $$;
 
--- The tenants that have ready jobs in lanes of their own in a queue, in the order in which they come next, found by jumping from one
--- to the next in the index. Tenants of a fair queue come by their turns, then by their first jobs; of any other by their first jobs.
+-- The tenants with ready jobs in their own lanes of a queue, in order of service, found by a skip scan of the index. With fair share the
+-- order is by turns, then by the first job; otherwise by the first job.
 create function cortex.tenants_waiting(_queue text, _fair boolean, _without uuid[]) returns table (tenant_id uuid, turn bigint)
   language sql stable set jit = off set enable_seqscan = off
 as $$
@@ -4165,9 +4184,9 @@ as $$
   order by t.turn, t.rank, t.position, t.created_at, t.job_id
 $$;
 
--- Of the jobs that wait in lanes of their tenants, those among which the next so many are. A fair queue is read layer by layer, some
--- jobs of each tenant; in any other the first tenants have the first jobs.
--- (`job_type || ''` keeps the planner from the index by agents: one look for each agent of each tenant.)
+-- Candidates among the jobs in lanes of tenants: they include the next _limit. A queue with fair share is read in layers, some jobs of each
+-- tenant; in any other queue the first tenants have the first jobs.
+-- (`job_type || ''` prevents the index by agent, which would need a lookup for each agent of each tenant.)
 create function cortex.first_of_tenants(
   _queue text, _fair boolean, _job_types text[], _limit int, _shut uuid[], _passed_over uuid[])
 returns table (job_id uuid, tenant_id uuid, job_type text, rank int, "position" bigint, created_at timestamptz) language plpgsql
@@ -4216,13 +4235,13 @@ begin
   end loop;
 end $$;
 
--- In queues that share fairly, those who were served step back, and the clock of the queue goes on. Only one claim counts at a time,
--- so a row that is locked is locked by an outsider. Its turn is not counted: a claim waits for no row.
+-- With fair share: counts the turns of served tenants, and advances the clock of the queue. Only one claim counts at a time, so a locked row
+-- is locked by a foreign transaction; its turn is not counted, because a claim waits for no row.
 create function cortex.count_turns(_chosen uuid[]) returns void language plpgsql as $$
 declare
   _clock constant uuid := '00000000-0000-0000-0000-000000000000';
 begin
-  with taken as materialized (  -- Found by their ids alone: together with the control, a whole queue might be read for them.
+  with taken as materialized (  -- Found by their ids alone: joined with the control, a whole queue might be read.
     select queue, tenant_id, count(*) as jobs from cortex.queue_entry where job_id = any (_chosen) group by queue, tenant_id
   ), served as materialized (
     select e.queue, e.tenant_id, e.jobs + greatest(own.served, clock.served, 0) as served
@@ -4249,9 +4268,9 @@ end $$;
 
 -- what workers call -------------------------------------------------------------------------------
 
--- Saves a batch of checkpoints, each fenced by its run id and by the checkpoint that it follows; one that is there already is
--- the same write, repeated because its answer was lost. Returns the ids of the jobs to which they applied.
--- Documents come one by one, not as parts of a larger one: so each is parsed once.
+-- Saves a batch of checkpoints, each fenced by its run id and by the checkpoint that it follows. A checkpoint that is stored already is a
+-- repeated write whose answer was lost. Returns the ids of the jobs to which they applied.
+-- Documents are separate values, not parts of a larger document, so that each is parsed once.
 create function cortex.save_checkpoints(
   _jobs uuid[], _runs uuid[], _ids uuid[], _previous uuid[], _documents text[], _costs bigint[],
   _blob_jobs uuid[], _blob_digests text[], _blob_contents text[], _blob_seqs int[]
@@ -4285,7 +4304,7 @@ begin
   return query select unnest(_applied);
 end $$;
 
--- Applies a batch of transitions out of RUNNING, each fenced by its run id; one may bring its job's last checkpoint.
+-- Applies a batch of transitions out of RUNNING, each fenced by its run id. A transition may include the job's last checkpoint.
 create function cortex.finish(_actor text, _batch jsonb) returns setof uuid language plpgsql
   set lock_timeout = '250ms' set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
 as $$
@@ -4323,7 +4342,7 @@ begin
     returning j.id;
 end $$;
 
--- Makes ready what has fallen due, in small batches; returns how many.
+-- Makes ready the entries that are due, in small batches; returns their number.
 create function cortex.promote_due(_limit int) returns int language plpgsql set lock_timeout = '1s' set jit = off set enable_seqscan = off as $$
 declare
   _due uuid[];
@@ -4343,8 +4362,8 @@ begin
   return cardinality(_due);
 end $$;
 
--- Ends jobs whose deadline has passed, in small batches; returns how many. One that never ran is CANCELLED, any other FAILED.
--- The entry is locked before the job, as a claim does; what somebody else holds is left for the next time.
+-- Ends jobs whose deadline has passed, in small batches; returns their number. A job that never ran is CANCELLED, any other FAILED.
+-- The entry is locked before the job, as a claim does; locked rows are left for the next call.
 create function cortex.end_overdue(_limit int) returns int language plpgsql
   set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
@@ -4398,12 +4417,12 @@ begin
   return _ended;
 end $$;
 
--- Whether a job that is ended by the clock was cancelled: it never ran, or somebody asked for it.
+-- Whether a job that ends at its deadline is CANCELLED: it never ran, or a cancellation was requested.
 create function cortex.ends_cancelled(_job cortex.job) returns boolean language sql immutable as $$
   select _job.status = 'PENDING' or (_job.cancel_requested_at is not null and _job.cancel_request ->> 'kind' = 'cancel')
 $$;
 
--- Lets a held member wait as any other job does. False when it was not held.
+-- Releases a held member, so that it waits like any other job. False if it was not held.
 create function cortex.let_go(_job uuid) returns boolean language plpgsql as $$
 declare
   _entry cortex.queue_entry;
@@ -4424,9 +4443,9 @@ begin
   return _entry.job_id is not null;
 end $$;
 
--- Renews the lease of a worker that is LIVE, and says whether it is asked to leave; null when it is not LIVE any more. Where somebody
--- else has locked its row, the beat is noted beside it, under the lock of its judgement: while cortex.declare_lost holds that, the beat
--- waits for the row, so that no beat is acknowledged to a worker that is being declared LOST.
+-- Renews the lease of a worker. Returns whether it is asked to drain; null if it is no longer LIVE. If another transaction has locked its
+-- row, the heartbeat goes to worker_beat, under the advisory lock of that worker. While cortex.declare_lost has that lock, the heartbeat
+-- waits for the row, so that no heartbeat is acknowledged to a worker that is being declared LOST.
 create function cortex.beat(_worker uuid) returns boolean language plpgsql set jit = off as $$
 declare
   _draining boolean;
@@ -4456,8 +4475,8 @@ begin
   return _draining;
 end $$;
 
--- Declares LOST every worker but one whose lease has run out. A worker whose row somebody has locked is left for the next look. First
--- the locks, then, in a statement of its own, the beats that may stand beside the rows.
+-- Declares LOST every worker except the caller whose lease has expired. A worker whose row is locked is left for the next call. Takes the
+-- locks first, then reads worker_beat in a separate statement.
 create function cortex.declare_lost(_me uuid) returns table (id uuid, name text) language plpgsql set jit = off as $$
 declare
   _judged uuid[];
@@ -4475,12 +4494,12 @@ begin
     returning w.id, w.name;
 end $$;
 
--- A claim under way holds the advisory lock of its worker, shared, so that no row is locked that the heartbeat needs. Whoever ends a
--- worker takes that lock alone and then reads: no claim can add a run to a worker that has ended.
+-- A claim in progress has the advisory lock of its worker, shared, so that it locks no row that the heartbeat needs. A transaction that ends
+-- a worker takes that lock exclusively and then reads: no claim can add a run to a worker that has ended.
 create function cortex.no_claim_under_way(_worker uuid) returns boolean language sql volatile
 as $$ select pg_try_advisory_xact_lock(1129270869, hashtext(_worker::text)) $$;
 
--- A worker leaves in order. False: it is not LIVE any more, or has an open run, which somebody must rescue.
+-- Stops a worker gracefully. False: it is no longer LIVE, or has an open run, which must be rescued.
 create function cortex.leave(_worker uuid) returns boolean language plpgsql set jit = off set enable_seqscan = off as $$
 begin
   if not cortex.no_claim_under_way(_worker) then
@@ -4509,7 +4528,7 @@ end $$;
 
 -- what programs call ------------------------------------------------------------------------------
 
--- Refuses a job of an agent or a tenant whose budget refuses and is spent.
+-- Refuses a job of an agent or a tenant whose budget is spent, if the budget is set to refuse.
 create function cortex.refuse_spent_budget(_job_type text, _tenant uuid) returns void language plpgsql stable as $$
 declare
   _budget record;
@@ -4531,8 +4550,8 @@ begin
   end loop;
 end $$;
 
--- Gives a job its key. The answer is the job that has it: the new one, or with unsafe_dedupe the one that is there. A waiting
--- job that had it is cancelled, and with preserve_run_at the new one is planned for the same time.
+-- Gives a job its key. Returns the job that has it: the new one, or with unsafe_dedupe the existing one. A waiting job that had the key is
+-- cancelled, and with preserve_run_at the new one gets its run_at.
 create function cortex.take_job_key(
   _tenant uuid, _key text, _mode text, _id uuid, _actor text, inout _run_at timestamptz, out _holder uuid
 ) language plpgsql as $$
@@ -4640,7 +4659,7 @@ comment on function cortex.add_job is
 
 -- retention: functions ----------------------------------------------------------------------------
 
--- The next jobs after one of them, oldest first. Whatever the planner believes, it walks along the primary key and stops.
+-- The next jobs after a given one, oldest first. The settings force a scan of the primary key that stops at the limit.
 create function cortex.jobs_after(_after uuid, _limit int)
 returns table (
   id uuid, tenant_id uuid, job_type text, status cortex.job_status, created_at timestamptz, finished_at timestamptz)
@@ -4657,8 +4676,8 @@ begin
     limit _limit;
 end $$;
 
--- What stands in the way of deleting jobs: `needed`, because something that goes on may still ask for the job; `predecessor`,
--- the job that it retries, if that is still there.
+-- What prevents the deletion of jobs: `needed`, because something in progress may still read the job; `predecessor`, the job that it
+-- retries, if that still exists.
 create function cortex.held_back(_jobs uuid[]) returns table (id uuid, predecessor uuid, needed boolean, group_id uuid) language plpgsql stable
   set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
 as $$
@@ -4690,7 +4709,7 @@ begin
     where j.id = any (_jobs);
 end $$;
 
--- Deletes jobs that have ended, with their runs and history. A function, so that its triggers keep to the primary keys too.
+-- Deletes jobs that have ended, with their runs and history. A function, so that its settings apply to the triggers too.
 create function cortex.delete_jobs(_jobs uuid[]) returns setof uuid language plpgsql
   set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan
 as $$
@@ -4701,7 +4720,7 @@ begin
     returning j.id;
 end $$;
 
--- The oldest records of other kinds that have ended. Ids sort by age, so they are found at the old end of the primary key.
+-- Delete the oldest records of other kinds that have ended. Ids sort by age, so they are at the old end of the primary key.
 create function cortex.delete_workers(_before uuid, _ended_before timestamptz, _limit int) returns setof uuid language plpgsql
   set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
@@ -4730,7 +4749,7 @@ begin
     returning id;
 end $$;
 
--- The oldest records that have ended, for retention. The newest slot of each schedule stays: the next is counted from it.
+-- Delete the oldest records that have ended. The newest slot of each schedule stays: the next one is computed from it.
 create function cortex.delete_execution_requests(_before uuid, _ended_before timestamptz, _limit int) returns setof uuid language plpgsql
   set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$

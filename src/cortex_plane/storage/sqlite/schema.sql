@@ -48,8 +48,8 @@ create table audit_log (
   kept text
 ) strict;
 create index audit_log_of_object on audit_log (object_id);
--- For people who look, newest first. Those of one object are few; they have their index already. Completions are most of
--- all entries, and nobody asks who completed what: each of these indexes would cost every job for nothing.
+-- For searches, newest first. The entries of one object are few; audit_log_of_object serves them. Completions are most of all
+-- entries and are not searched by actor, action or tenant, so they are left out: each of these indexes would cost every job.
 create index audit_log_newest on audit_log (at);
 create index audit_log_of_actor on audit_log (actor, at) where actor is not null and action <> 'JOB_COMPLETED';
 create index audit_log_of_action on audit_log (action, at) where action <> 'JOB_COMPLETED';
@@ -68,14 +68,14 @@ create table audit_seal (
   constraint first_is_not_after_last check (first_seq <= last_seq)
 ) strict;
 
--- Which seals were sent elsewhere, by SHA-256 of the address.
+-- The last seal that was exported to each target, by SHA-256 of its address.
 create table seal_export (
   target text primary key check (length(target) = 64),
   number integer not null check (number > 0)
 ) strict;
 
--- How far the audit log was pruned, in one row. Entries go only below this mark, and the mark moves only to the end of a seal that
--- a rule no longer keeps, after that was recorded in the log itself.
+-- How far the audit log was pruned, in one row. Only entries up to this mark can be deleted. The mark moves only to the end of a seal
+-- that a rule no longer keeps, and only after the pruning was recorded in the log.
 create table audit_pruned (
   id integer primary key check (id = 1),
   seal integer not null,
@@ -148,7 +148,7 @@ create table session (
 create index session_of_user on session (user_account_id, id);
 create index session_of_tenant on session (tenant_id, id);
 
--- A role without a tenant holds in all of them.
+-- A role without a tenant applies to all tenants.
 create table user_role (
   user_account_id text not null references user_account (id) on delete cascade,
   tenant_id text references tenant (id),
@@ -192,7 +192,7 @@ create index api_key_by_prefix on api_key (prefix);
 
 -- costs -------------------------------------------------------------------------------------------
 
--- Never smaller: a job that is deleted has cost what it has cost.
+-- Totals never decrease: the cost of a deleted job stays.
 create table cost_total (
   tenant_id text not null,
   job_type text not null,
@@ -201,7 +201,7 @@ create table cost_total (
 ) strict, without rowid;
 create index cost_total_of_agent on cost_total (job_type);
 
--- Budgets that are spent, and whose agent or tenant goes on all the same.
+-- Budgets that are spent, and whose agent or tenant is not paused yet.
 create view spent_budget as
 select scope, name, budget_cents, spent_cents,
   printf('The budget is spent: %d of %d cents.', spent_cents, budget_cents) as reason
@@ -306,28 +306,28 @@ create index job_of_queue on job (queue, id desc);
 create index job_of_tenant on job (tenant_id, id desc);
 create unique index job_retry_of on job (retry_of) where retry_of is not null;
 create index job_of_group on job (group_id, id) where group_id is not null;
--- The column never changes, so no transition touches this.
+-- The column never changes, so no transition writes to this index.
 create index job_of_parent on job (parent_id) where parent_id is not null;
--- These columns never change, so no transition touches the indexes.
+-- These columns never change, so no transition writes to these indexes.
 create index job_of_schedule on job (schedule_id) where schedule_id is not null;
 create index job_of_request on job (request_id) where request_id is not null;
 
--- What sequences are elsewhere: the last position and the last queue entry.
+-- In place of sequences: the last position and the last id of a queue entry.
 create table counter (
   name text primary key,
   value integer not null
 ) strict, without rowid;
 insert into counter (name, value) values ('position', 0), ('queue_entry', 0);
 
--- Jobs by their tags. A table of its own: most jobs have none, and an index of lists cannot be read newest first.
--- No foreign key: a job that is deleted names its tags, and nothing else is searched.
+-- Jobs by tag. A separate table, because most jobs have no tags, and an index over lists cannot be read newest first.
+-- No foreign key: when a job is deleted, its rows are found by the job's own list of tags.
 create table job_tag (
   tag text not null,
   job_id text not null,
   primary key (tag, job_id)
 ) strict, without rowid;
 
--- Which job holds a key. The last one that was submitted with it.
+-- The job that has each job key: the last one that was submitted with it.
 create table job_key (
   tenant_id text not null,
   job_key text not null,
@@ -335,7 +335,7 @@ create table job_key (
   primary key (tenant_id, job_key)
 ) strict, without rowid;
 
--- Jobs that have a deadline and have not ended. A table of its own: an index on job would hold those that have ended too.
+-- Jobs that have a deadline and have not ended. A separate table, because an index on job would contain ended jobs too.
 create table job_deadline (
   job_id text primary key references job (id) on delete cascade,
   at integer not null
@@ -367,15 +367,15 @@ create table job_run (
   constraint finished_at_exactly_when_closed check ((status = 'RUNNING') = (finished_at is null))
 ) strict, without rowid;
 create index job_run_open on job_run (worker_id) where status = 'RUNNING';
--- The promise of serial_key, kept by the database: one owned open run for each key.
+-- The guarantee of serial_key: at most one open run with a worker for each key.
 create unique index job_run_one_for_each_serial_key on job_run (tenant_id, serial_key)
   where status = 'RUNNING' and worker_id is not null and serial_key is not null;
 
--- Runs that are open. Here an index of them costs the end of a run nothing; PostgreSQL has a table.
+-- Open runs. On SQLite an index of them does not slow the end of a run; PostgreSQL has a table.
 create view open_run as
 select job_id, id, worker_id, tenant_id, queue, job_type, serial_key from job_run where status = 'RUNNING';
 
--- The id is derived, and costs nothing: the job's own id with the revision in its last digits.
+-- The id is derived: the job's id with the revision in its last digits.
 create table job_history (
   id text generated always as (substr(job_id, 1, 32) || printf('%04x', revision)) virtual,
   job_id text not null references job (id) on delete cascade,
@@ -391,7 +391,7 @@ create table job_history (
 ) strict, without rowid;
 create index job_history_ended on job_history (job_id) where new_status in ('FAILED', 'CANCELLED');
 
--- How far the jobs have been looked through for such as need mending, and when that was. One row.
+-- How far the reconciler has checked the jobs for inconsistencies, and when. One row.
 create table job_reconciler (
   id integer primary key check (id = 1),
   reconciled_at integer not null,
@@ -401,7 +401,7 @@ insert into job_reconciler (id, reconciled_at, after) values (1, 0, '00000000-00
 
 -- checkpoints, events and holds -------------------------------------------------------------------
 
--- Large results, and the sealed segments of long checkpoints, which have a number.
+-- Large results, and the sealed segments of long checkpoints, which are numbered by seq.
 create table job_blob (
   job_id text not null references job (id) on delete cascade,
   sha256 text not null check (length(sha256) = 64),
@@ -422,7 +422,8 @@ create table job_event (
 ) strict;
 create index job_event_of_job on job_event (job_id);
 
--- Which code did not fit the record of a job: a worker that has this code hands the job back while others may have code that fits.
+-- Versions of the code that did not fit the record of a job. A worker with one of them hands the job back while other workers may
+-- have code that fits.
 create table job_hold (
   job_id text primary key references job (id) on delete cascade,
   job_type text not null,
@@ -434,8 +435,8 @@ create table job_hold (
 ) strict;
 create index job_hold_of_agent on job_hold (job_type);
 
--- The record of a job as the specification has it: its checkpoint, with the log, the tool calls and the recorded steps of its
--- segments put back. Of a call that is in several, the newest counts. `crc32` stays that of job.checkpoint.
+-- The checkpoint of a job in the form of the specification, with the log, the tool calls and the recorded steps of its segments included.
+-- If a call is in several segments, the newest one counts. `crc32` is that of job.checkpoint.
 create view checkpoint_part (job_id, seq, content) as
 select b.job_id, b.seq, b.content
 from job j
@@ -495,13 +496,13 @@ create table queue_entry (
 ) strict, without rowid;
 create index queue_entry_ready on queue_entry (queue, job_type, rank, position, created_at, job_id)
   where state = 'ready' and by_tenant = 0;
--- The order over all queues: a worker that reads most of what waits takes the first entries, however many queues and agents there are.
+-- The order over all queues: a worker that serves most queues and agents reads the first entries, no matter how many of them there are.
 create index queue_entry_ready_in_order on queue_entry (rank, position, created_at, job_id)
   where state = 'ready' and by_tenant = 0;
--- Only tenants that are steered one by one, and queues that share fairly, have lanes of their own.
+-- Separate lanes by tenant exist only for tenants with a pause or a limit, and for queues with fair share.
 create index queue_entry_ready_by_tenant on queue_entry (queue, job_type, tenant_id, rank, position, created_at, job_id)
   where state = 'ready' and by_tenant = 1;
--- The order of each queue, state by state: what moves, pages and `why` read.
+-- The order of each queue by state: read by moves, by pages and by `why`.
 create index queue_entry_in_order on queue_entry (queue, state, rank, position, created_at, job_id);
 create index queue_entry_ready_of_tenant on queue_entry (queue, tenant_id, rank, position, created_at, job_id, job_type)
   where state = 'ready' and by_tenant = 1;
@@ -511,7 +512,7 @@ create index queue_entry_of_key on queue_entry (tenant_id, serial_key, rank, pos
 create unique index queue_entry_one_ready_for_each_key on queue_entry (tenant_id, serial_key)
   where serial_key is not null and state = 'ready';
 
--- How many entries each queue and each tenant has, by state, and how many jobs of each queue ask for approval.
+-- Counts of entries by queue and tenant and by state, and of jobs that wait for approval by queue.
 create table entry_count (
   scope text not null check (scope in ('queue', 'tenant', 'asking')),
   name text not null,
@@ -520,7 +521,7 @@ create table entry_count (
   primary key (scope, name, state)
 ) strict, without rowid;
 
--- What operators have set for the gate, a queue, an agent or a tenant. No row: nothing is set.
+-- Settings of operators for the gate, a queue, an agent or a tenant. Without a row nothing is set.
 create table control (
   scope text not null check (scope in ('gate', 'queue', 'agent', 'tenant')),
   name text not null,
@@ -556,7 +557,7 @@ create table direct_reservation (
 ) strict;
 create unique index direct_reservation_one_active on direct_reservation (queue) where status = 'ACTIVE';
 
--- How often each tenant had its turn in a queue that shares fairly. The tenant of zeros is the clock of the queue.
+-- Turns that each tenant has had in a queue with fair share. The tenant of zeros is the clock of the queue.
 create table fair_turn (
   queue text not null,
   tenant_id text not null,
@@ -564,7 +565,7 @@ create table fair_turn (
   primary key (queue, tenant_id)
 ) strict, without rowid;
 
--- While there is a row, waiting jobs are moved into lanes of their tenants, or out of them, page by page, up to the job that it names.
+-- While there is a row, waiting jobs are moved into or out of the lanes of their tenants, page by page; `after` is the last job that was moved.
 create table lane_pass (
   id integer primary key check (id = 1),
   after text not null default '00000000-0000-0000-0000-000000000000',
@@ -616,7 +617,7 @@ create table webhook_endpoint (
 ) strict;
 create index webhook_endpoint_enabled on webhook_endpoint (tenant_id) where enabled = 1;
 
--- Operators in a channel are told once in a while of what many jobs have in common.
+-- When each endpoint was last notified about a subject that many jobs share, so that it is not notified for each of them.
 create table webhook_notice (
   endpoint_id text not null references webhook_endpoint (id) on delete cascade,
   subject text not null,
@@ -625,8 +626,8 @@ create table webhook_notice (
   primary key (endpoint_id, subject)
 ) strict, without rowid;
 
--- Deliveries (webhooks, notifications) that failed are tried again later: after as long as was tried in vain, five minutes at least,
--- until a week after the first was submitted.
+-- Failed deliveries (webhooks, notifications) are retried after the time that was spent on attempts so far, at least five minutes, until a
+-- week after the first was submitted.
 create table failed_delivery (
   job_id text primary key references job (id) on delete cascade,
   retry_at integer not null,
@@ -731,7 +732,7 @@ create table approval_token (
 create index approval_token_of_user on approval_token (user_account_id);
 create index approval_token_of_address on approval_token (approval_request_id, user_account_id, channel_type, channel_user_id);
 
--- The inbox: whom the open requests are put to by name. Rows go when their request closes.
+-- The inbox: users and groups that are named as approvers of open requests. Rows are deleted when the request closes.
 create table approval_approver (
   approval_request_id text not null references approval_request (id) on delete cascade,
   user_account_id text references user_account (id) on delete cascade,
@@ -745,8 +746,7 @@ create index approval_approver_of_user on approval_approver (user_account_id, ap
 create index approval_approver_of_group on approval_approver (user_group_id, approval_request_id desc)
   where user_group_id is not null;
 
--- When each person was last asked about an open request, or reminded of it, however many ways there are in which it was put to them. Rows go
--- when the request closes.
+-- When each person was last notified or reminded of an open request, on any channel. Rows are deleted when the request closes.
 create table approval_notice (
   approval_request_id text not null references approval_request (id) on delete cascade,
   user_account_id text not null references user_account (id) on delete cascade,
@@ -781,7 +781,7 @@ create table job_group (
 ) strict;
 create unique index job_group_of_key on job_group (tenant_id, group_key) where group_key is not null;
 
--- Members that failed for good, until their group was looked at: meanwhile no claim begins another member of it.
+-- Members that failed permanently, until their group has handled it: until then no claim starts another member of the group.
 create table group_failure (
   job_id text primary key,
   group_id text not null
@@ -808,10 +808,10 @@ create table execution_grant (
 ) strict;
 create index execution_grant_of_user on execution_grant (user_account_id);
 create index execution_grant_of_billing_account on execution_grant (billing_account_id);
--- Each schedule has a grant of its own, so there are many: a tenant's are listed by this, a page at a time.
+-- Each schedule has its own grant, so there are many. Serves the pages of a tenant's grants.
 create index execution_grant_of_tenant on execution_grant (tenant_id, id);
 
--- No foreign key to job: it outlives the job.
+-- No foreign key to job: the request is kept longer than the job.
 create table execution_request (
   id text primary key,
   tenant_id text not null references tenant (id),
@@ -937,7 +937,7 @@ create table schedule (
   constraint next_run_at_only_when_enabled check (enabled or next_run_at is null),
   constraint removed_only_when_disabled check (removed_at is null or not enabled)
 ) strict;
--- A name is free again when its schedule was removed; the row stays, for its slots.
+-- A name can be used again when its schedule was removed; the row stays, for its slots.
 create unique index schedule_name on schedule (tenant_id, name) where removed_at is null;
 create index schedule_of_grant on schedule (grant_id);
 create index schedule_of_owner on schedule (owner_id);
@@ -973,7 +973,7 @@ create index schedule_run_open on schedule_run (schedule_id) where status = 'pen
 create index schedule_run_ended on schedule_run (completed_at) where completed_at is not null;
 create index schedule_run_of_run on schedule_run (run_id) where run_id is not null;
 
--- One row: when the schedules were last looked through, so that of many workers one does it.
+-- When the schedules were last reconciled, so that only one of many workers does it. One row.
 create table schedule_reconciler (
   id integer primary key check (id = 1),
   reconciled_at integer not null
@@ -995,11 +995,12 @@ create table retention_rule (
   constraint only_rules_about_jobs_say_which
     check (record = 'job' or (tenant_id is null and job_type is null and status is null))
 ) strict;
--- Nothing equals null, so what cannot occur stands for it.
+-- null equals nothing, so values that cannot occur replace it.
 create unique index retention_rule_one_of_each on retention_rule
   (coalesce(tenant_id, ''), coalesce(job_type, ''), coalesce(status, ''), record);
 
 -- workers -----------------------------------------------------------------------------------------
+-- An operator may ask a worker to drain: to finish its jobs, claim no more and stop. The worker reads the request at its next heartbeat.
 
 create table worker (
   id text primary key,
@@ -1160,8 +1161,6 @@ begin
   end;
 end;
 
--- raise() takes no expressions before SQLite 3.47, so each refused pair of states has its own text.
--- `replace` deletes a row without asking the delete triggers; nothing permanent may be replaced.
 create trigger job_no_replace before insert on job
 when exists (select 1 from job where id = new.id or retry_of = new.retry_of)
 begin
@@ -1233,14 +1232,14 @@ begin
   select raise(abort, 'A job that is RUNNING has an open run, which cannot be replaced.');
 end;
 
--- A statement of ours always counts the revision up; one that does not is raw SQL.
+-- The plane's own statements always increase the revision; a statement that does not is raw SQL.
 create trigger job_raw_update before update of status on job
 when new.status <> old.status and new.revision = old.revision and new.updated_at = old.updated_at
 begin
   select raise(abort, 'Set updated_at too (microseconds since 1970, UTC), and finished_at when the job ends.');
 end;
 
--- What a job was born with, and how it ended, cannot be rewritten.
+-- What a job was submitted with, and how it ended, cannot be rewritten.
 create trigger job_born_so before update of id, tenant_id, agent_id, job_type, template_id, group_id, retry_of, created_at on job
 when new.id is not old.id
   or new.tenant_id is not old.tenant_id
@@ -1273,7 +1272,7 @@ begin
   select raise(abort, 'The revision of a job goes up by one with each change.');
 end;
 
--- A waiting job keeps its place in the queue in step with its own fields; any other job has no place to change.
+-- Only a waiting job has a place in the queue that can be changed.
 create trigger job_order_fixed before update of priority, position on job
 when (new.priority <> old.priority or new.position <> old.position) and old.status <> 'PENDING' and old.status <> 'RETRY'
 begin
@@ -1328,7 +1327,7 @@ when not exists (select 1 from job where id = new.job_id and revision = new.revi
 begin
   select raise(abort, 'Rows of job_history are written by the database only.');
 end;
--- But for erasing: a person becomes a pseudonym, and words go.
+-- Except for erasure: the actor is replaced by a pseudonym, and metadata is removed.
 create trigger history_no_update before update on job_history
 when new.job_id <> old.job_id or new.revision <> old.revision or new.previous_status is not old.previous_status
   or new.new_status <> old.new_status or new.cause <> old.cause or new.run_id is not old.run_id
@@ -1372,7 +1371,7 @@ begin
   select raise(abort, 'The details of an audit entry must be JSON.');
 end;
 
--- But for erasing: words may go, the actor may become a pseudonym, and the digests of what went stay (docs/decisions/0040).
+-- Except for erasure: texts may be removed and the actor replaced by a pseudonym; digests of the removed texts stay (docs/decisions/0040).
 create trigger audit_no_update before update on audit_log
 when new.salt is not null or new.kept is null
   or new.seq <> old.seq or new.at <> old.at or new.tenant_id is not old.tenant_id or new.action <> old.action
@@ -1499,7 +1498,7 @@ end;
 
 -- what the database refuses: grants and schedules -------------------------------------------------
 
--- What was asked for, and which slot it was, cannot be rewritten; nor how a request ended.
+-- The request, and how it ended, cannot be rewritten.
 create trigger request_as_asked before update of id, tenant_id, idempotency_key, request_hash, graph_id, grant_id, billing_account_id, virtual_key_id, run_id, trace_id, created_at on execution_request
 when new.id is not old.id
   or new.tenant_id is not old.tenant_id
@@ -1523,6 +1522,7 @@ begin
   select raise(abort, 'Rows of execution_request are never changed or deleted.');
 end;
 
+-- Nor which slot it was, and how it ended.
 create trigger slot_as_planned before update of id, schedule_id, scheduled_for, local_time, timezone, origin, created_at on schedule_run
 when new.id is not old.id
   or new.schedule_id is not old.schedule_id
@@ -1534,7 +1534,7 @@ when new.id is not old.id
 begin
   select raise(abort, 'Rows of schedule_run are never changed or deleted.');
 end;
--- A slot that was skipped may be asked for again; how the others ended stays.
+-- A skipped slot may be requested again; the outcome of other slots is final.
 create trigger slot_ended_so before update of status, reason, error_code, error_message, run_id, trace_id, job_id, replaced_by, begin_by, started_at, completed_at on schedule_run
 when old.completed_at is not null and not (old.status = 'skipped' and new.status = 'pending') and (new.status is not old.status
   or new.reason is not old.reason
@@ -1552,7 +1552,7 @@ begin
 end;
 
 -- what follows when a job is submitted ------------------------------------------------------------
--- SQLite runs the triggers of one event from the last created to the first: read each of these four sections from the bottom up.
+-- SQLite runs the last created trigger of an event first: read this section and the next ones from the bottom up.
 
 create trigger job_tagged after insert on job
 when new.tags <> '[]'
@@ -1585,7 +1585,7 @@ begin
         or (scope = 'queue' and name = new.queue and fair_share)));
 end;
 
--- A deadline that is given as a length counts from the submission. A child's is never later than that of a parent that goes on.
+-- A deadline given as a length counts from the submission. A child's deadline is never later than that of its running parent.
 create trigger job_has_deadline after insert on job
 when new.deadline_at is not null or new.deadline_seconds is not null or new.parent_id is not null
 begin
@@ -1600,8 +1600,7 @@ begin
   select id, deadline_at from job where id = new.id and deadline_at is not null;
 end;
 
--- A child that is born after its parent has ended would be seen by nobody else. A retry that an operator asked for is meant
--- to run.
+-- Cancels a child that was submitted after its parent had ended. A retry that an operator requested is meant to run.
 create trigger job_born_late after insert on job
 when new.cancel_with_parent and (new.retry_of is null or new.retry_count > 0)
   and exists (select 1 from job where id = new.parent_id and status in ('FAILED', 'CANCELLED'))
@@ -1621,7 +1620,7 @@ begin
 end;
 
 -- what follows when a job changes -----------------------------------------------------------------
--- In the order in which they run, so the last stands first on this page:
+-- SQLite runs the last created trigger first, so the statements below stand in the reverse of this order:
 --
 --   job_left_unclaimed            before the change: the entry of an approved job that no worker has taken over is removed
 --   job_chained                   FAILED, and retried by a new job: the successor
@@ -1650,7 +1649,7 @@ end;
 --   job_asking                    the count of jobs that wait for approval
 --   job_touched                   raw SQL changed a field: updated_at
 
--- Of what raw statements change without counting a revision.
+-- updated_at for fields that raw SQL changes without increasing the revision.
 create trigger job_touched after update of
   queue, priority, position, retry_policy, max_retries, run_at, timeout_seconds, deadline_at, job_key, serial_key, created_by, tags on job
 when new.revision = old.revision and new.updated_at = old.updated_at
@@ -1766,7 +1765,7 @@ begin
     iif(new.revision = old.revision, null, new.note ->> 'reason'));
 end;
 
--- Every failure that nothing follows: no retries are left, or there were none for it.
+-- Final failures: no retries are left, or none were allowed.
 create trigger job_failed after update of status on job
 when new.status = 'FAILED' and old.status <> 'FAILED'
   and (new.revision = old.revision or json_extract(new.note, '$.retry_as') is null)
@@ -1797,7 +1796,7 @@ begin
   update direct_reservation set status = 'RELEASED', ended_at = new.updated_at where job_id = new.id and status = 'ACTIVE';
 end;
 
--- Whoever ends a member asks for a look at its group, unless somebody has asked already. What the group itself ends, it has seen.
+-- The end of a member adds a job that advances its group, unless one is waiting already. Members that the group itself ended need none.
 create trigger member_ended after update of status on job
 when new.group_id is not null and (new.status = 'COMPLETED' or new.status = 'FAILED' or new.status = 'CANCELLED')
   and new.status <> old.status and (new.revision = old.revision or new.cause <> 'group')
@@ -1828,6 +1827,7 @@ begin
   select new.id, id from job_group where id = new.group_id and on_failure <> 'continue' and stopping = 0;
 end;
 
+-- A skipped job has a run too, which never began.
 create trigger job_skipped after update of status on job
 when new.status = 'CANCELLED' and old.status = 'PENDING' and new.revision <> old.revision
   and json_extract(new.note, '$.skipped_as') is not null
@@ -1839,9 +1839,9 @@ begin
     new.template_id, new.payload, 'SKIPPED', new.updated_at, new.updated_at, coalesce(new.actor, new.cause));
 end;
 
--- A job ends once, so its event has an id that can be told from the job's: the same for each endpoint and each attempt.
--- Long outputs stay out of the message; who wants one asks for the job.
--- A job that failed because nobody knows whether a tool call took effect is told of as job.uncertain too.
+-- A job ends once, so the id of its event is derived from the job's id: the same for each endpoint and each attempt.
+-- Long outputs are omitted from the message; the receiver can fetch the job.
+-- A job that FAILED because the outcome of a tool call is unknown causes a job.uncertain event too.
 create trigger job_ended_for_webhooks after update of status on job
 when new.finished_at is not null and old.finished_at is null and new.queue <> 'cortex'
   and exists (select 1 from webhook_endpoint where tenant_id = new.tenant_id and enabled = 1)
@@ -1890,7 +1890,7 @@ begin
       where f.value = '*' or f.value = 'job.*' or f.value = t.type);
 end;
 
--- A job may be held more than once; its revision tells the events apart.
+-- A job may be held more than once; the revision makes the id of the event unique.
 create trigger job_held_for_webhooks after update of status on job
 when new.status = 'RETRY' and old.status = 'RUNNING' and new.wait_reason = 'code_changed' and new.note ->> 'code' is not null
   and new.note ->> 'handed_back' is null and new.note ->> 'again' is null and new.queue <> 'cortex'
@@ -1956,8 +1956,8 @@ begin
     and ((scope = 'agent' and name = new.job_type) or (scope = 'tenant' and name = new.tenant_id));
 end;
 
--- A job that was asked to end while it has an open cleanup scope is called once more: if it waits, at once. It is ended when
--- the time for that is over.
+-- A job that is asked to end while it has an open cleanup scope runs once more; if it waits, it becomes ready at once. It is ended when the
+-- time for its cleanup is over.
 create trigger job_asked_to_end after update of cancel_requested_at on job
 when new.cancel_requested_at is not null and old.cancel_requested_at is null
 begin
@@ -2049,6 +2049,7 @@ begin
   where job_id = new.id and token_hash = old.approval_token and outcome is null;
 end;
 
+-- The run opens before the entry is removed, so that a transaction that settles the key in between finds the key in use.
 create trigger job_started after update of status on job
 when new.status = 'RUNNING' and (old.status = 'PENDING' or old.status = 'RETRY')
 begin
@@ -2060,7 +2061,7 @@ begin
   delete from queue_entry where job_id = new.id;
 end;
 
--- One that was approved has a run that nobody owns, and queues to be taken over.
+-- An approved job gets a run without a worker, and a queue entry, so that a worker takes it over.
 create trigger job_went_on after update of status on job
 when new.status = 'RUNNING' and old.status = 'WAITING_FOR_APPROVAL'
 begin
@@ -2094,14 +2095,14 @@ begin
   delete from queue_entry where job_id = new.id;
 end;
 
--- One that nobody has taken over stops: its entry goes before anything else follows.
+-- The job was approved and no worker has taken it over: its entry is removed before anything else follows.
 create trigger job_left_unclaimed before update of status on job
 when old.status = 'RUNNING' and old.worker_id is null and new.status <> 'RUNNING'
 begin
   delete from queue_entry where job_id = old.id;
 end;
 
--- What an attempt has used since the last look: a cost and tokens are counted once, because the writes that bring them are.
+-- What an attempt used since the last write. Costs and tokens are counted once, because each write is applied once.
 create trigger job_used after update of cost_cents, checkpoint on job
 when new.request_id is not null and (new.cost_cents > old.cost_cents or new.checkpoint_id is not old.checkpoint_id)
 begin
@@ -2125,7 +2126,7 @@ begin
   set quantity = quantity + excluded.quantity, updated_at = excluded.updated_at;
 end;
 
--- Of the run itself: not of its children, and not of what an operator has run again later.
+-- The outcome of the run itself, not of its children, nor of a later run that an operator started.
 create trigger job_request_ended after update of status on job
 when new.request_id is not null and new.finished_at is not null and old.finished_at is null
   and (new.status <> 'FAILED' or new.revision = old.revision or json_extract(new.note, '$.retry_as') is null)
@@ -2135,7 +2136,7 @@ begin
   where id = new.request_id and run_id = coalesce(new.effect_root, new.id) and finished_at is null;
 end;
 
--- The retry of a job that ended FAILED and whose policy is `chain`.
+-- Creates the retry of a job that FAILED and whose policy is `chain`.
 create trigger job_chained after update of status on job
 when new.status = 'FAILED' and old.status <> 'FAILED' and new.revision <> old.revision
   and json_extract(new.note, '$.retry_as') is not null
@@ -2194,7 +2195,7 @@ end;
 
 -- what follows when a queue entry or a run changes ------------------------------------------------
 
--- A key is settled anew whenever one of its entries comes, falls due or goes, and when its run ends.
+-- A key is settled whenever one of its entries is added, becomes ready or is removed, and when its run ends.
 create trigger keyed_entry_came after insert on queue_entry when new.state = 'blocked'
 begin
   insert into key_to_settle values (new.tenant_id, new.serial_key);
@@ -2244,8 +2245,8 @@ begin
   insert into key_to_settle values (new.tenant_id, new.serial_key);
 end;
 
--- A sequential group lets no member begin while another is under way. A chained retry takes the place of its predecessor.
--- Whether the key is settled before or after this trigger makes no difference: it is settled again.
+-- A sequential group starts no member while another is in progress. A chained retry takes the place of its predecessor.
+-- The key may be settled before or after this trigger: the trigger settles it again.
 create trigger member_came after insert on queue_entry
 when exists (select 1 from job_group) and exists (
   select 1 from job j join job_group g on g.id = j.group_id
@@ -2260,7 +2261,7 @@ begin
   insert into key_to_settle select new.tenant_id, new.serial_key where new.serial_key is not null;
 end;
 
--- A job that goes to wait for a child which has ended, or which is not there, is due at once.
+-- A job that starts to wait for a child that has ended, or does not exist, becomes ready at once.
 create trigger child_had_ended after insert on queue_entry
 when new.state = 'later' and exists (
   select 1 from job p
@@ -2275,7 +2276,6 @@ end;
 
 -- what follows when an approval closes ------------------------------------------------------------
 
--- `approval_to_tell` is defined where it is known whose a job is, in 0015.
 create trigger approval_closed after update of outcome on approval_request
 when old.outcome is null and new.outcome is not null
 begin
@@ -2287,7 +2287,6 @@ end;
 -- procedures --------------------------------------------------------------------------------------
 -- A procedure is a view with a trigger: `insert into key_to_settle` runs the trigger.
 
--- A procedure, in SQLite's way: `insert into key_to_settle` runs the trigger.
 -- Of the entries with one serial key, the first is ready while no worker runs that key; all others are blocked.
 create view key_to_settle as select null as tenant_id, null as serial_key;
 create trigger settle_serial_key instead of insert on key_to_settle
@@ -2305,8 +2304,7 @@ begin
       where tenant_id = new.tenant_id and serial_key = new.serial_key and status = 'RUNNING' and worker_id is not null);
 end;
 
--- A procedure, in SQLite's way: `insert into budget_to_check` runs the trigger.
--- The audit comes first and the pause last: once it is paused, the view no longer shows it, and nothing is done twice.
+-- Pauses an agent or a tenant whose budget is spent. The pause comes last: after it the view no longer has the budget.
 create view budget_to_check as select null as scope, null as name, null as at;
 create trigger pause_spent_budget instead of insert on budget_to_check
 when exists (select 1 from spent_budget where scope = new.scope and name = new.name)
@@ -2324,7 +2322,7 @@ begin
   where scope = new.scope and name = new.name;
 end;
 
--- Where checkpoints are put to be saved. A repeated write finds its own id, and adds no cost again.
+-- Saves a checkpoint, fenced by the run id and by the checkpoint that it follows. A repeated write finds its own id and adds no cost.
 create view checkpoint_to_save (job_id, run_id, id, previous_id, cost_cents, document, at) as
 select id, run_id, checkpoint_id, null, 0, checkpoint, updated_at from job;
 create trigger save_checkpoint instead of insert on checkpoint_to_save
@@ -2339,8 +2337,8 @@ begin
     and (checkpoint_id is new.previous_id or checkpoint_id = new.id);
 end;
 
--- A procedure: `insert into approval_to_tell` makes a job for the agent `cortex.notify` for each person: to ask those who can still vote, to
--- remind those of them who were last told long enough ago, to escalate to those who were added, and to settle with those who hold a token.
+-- Creates a job for the agent `cortex.notify` for each person. By purpose: `ask` those who can still vote, `remind` those of them who were
+-- not notified recently, `escalate` to those who were added, and `settle` with those who have a token.
 create view approval_to_tell as select null as approval_request_id, null as purpose, null as at;
 create trigger tell_approvers instead of insert on approval_to_tell
 begin
@@ -2392,7 +2390,7 @@ begin
   update approval_notice set untold = 0 where approval_request_id = new.approval_request_id and untold;
 end;
 
--- A procedure: `insert into undecidable_to_tell` makes a delivery of `approval.undecidable` for each endpoint that wants it.
+-- Creates a delivery of `approval.undecidable` for each endpoint that subscribes to it.
 create view undecidable_to_tell as select null as approval_request_id, null as problem, null as at;
 create trigger tell_undecidable instead of insert on undecidable_to_tell
 begin
@@ -2429,7 +2427,22 @@ begin
       select 1 from json_each(e.events) f where f.value in ('*', 'approval.*', 'approval.undecidable'));
 end;
 
--- A procedure: `insert into successor_to_add` makes the successor.
+-- Successors: jobs that are made of another job. This is the only place that defines which fields a successor takes over.
+--
+--              linked by   starts from             retries   effect ids   parent, group   grant, schedule, trace
+--   chain      retry_of    the checkpoint          counted   the same     kept            kept
+--   resume     retry_of    the checkpoint          reset     the same     kept            kept (2)
+--   settle     retry_of    the checkpoint given    reset     the same     kept            kept (2)
+--   retry      retry_of    the beginning           reset     the same(1)  kept            kept (2)
+--   fork       nothing     the checkpoint given    reset     new          dropped         dropped
+--
+--   A deadline given as a length counts from the new submission. A deadline given as an instant is kept if it has not passed; a chained
+--   retry keeps it in any case.
+--   (1) New ids if the job COMPLETED or was CANCELLED: its effects are then wanted once more.
+--   (2) So its usage is charged to the grant; no successor is made once the grant was revoked. A fork is charged to no grant.
+--   Whoever ran it again is added to the submitters.
+--
+-- A job has at most one linked successor, because retry_of is unique. A second call with the same id changes nothing.
 create view successor_to_add (kind, job_id, id, actor, created_by, parent_id, checkpoint_id, checkpoint, at) as
 select null, null, null, null, null, null, null, null, null where false;
 create trigger add_successor instead of insert on successor_to_add
@@ -2482,7 +2495,7 @@ begin
     and (new.kind in ('chain', 'fork') or not exists (
       select 1 from execution_request r join execution_grant g on g.id = r.grant_id
       where r.id = j.request_id and g.revoked_at is not null));
-  -- Large results, and those segments that its own checkpoint names.
+  -- Large results, and the segments that its checkpoint names.
   insert into job_blob (job_id, sha256, content, seq, created_at)
   select j.id, b.sha256, b.content, b.seq, new.at
   from job j
@@ -2491,7 +2504,7 @@ begin
     and b.job_id = new.job_id
     and (b.seq is null or b.seq <= j.checkpoint ->> '$.memory_context.working_data."$cortex".sealed.last')
     and new.kind <> 'retry';
-  -- The state of a graph stands in the thread that bears its job's id.
+  -- The state of a graph is stored in the thread that has the job's id.
   insert into graph_checkpoint
     (thread_id, namespace, checkpoint_id, parent_id, run_id, kind, content, channels, metadata, created_at)
   select j.id, c.namespace, c.checkpoint_id, c.parent_id, c.run_id, c.kind, c.content, c.channels, c.metadata, new.at
