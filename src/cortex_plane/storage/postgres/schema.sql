@@ -3535,11 +3535,6 @@ $$;
 -- get the lock leaves a mark in key_to_settle, and the next claim settles the key. A submission leaves a mark and takes no lock: its
 -- transaction belongs to its caller, and may stay open for long.
 
--- Of the entries with one serial key, the first is ready while no worker runs that key; all others are blocked.
---
--- A key is settled under its advisory lock, which is tried, never waited for: take the lock first, then read. Whoever does not get it
--- leaves a mark in key_to_settle, and the next claim settles the key. A submission leaves a mark and takes no lock at all: its
--- transaction is its caller's, and may stay open for long.
 create function cortex.settle_serial_keys(_tenants uuid[], _keys text[]) returns void language plpgsql
   set jit = off set enable_seqscan = off
 as $$

@@ -2148,7 +2148,6 @@ end;
 -- what follows when a job is deleted --------------------------------------------------------------
 -- Also for clients that do not enable foreign keys.
 
--- Also for clients that do not switch foreign keys on.
 create trigger job_deleted after delete on job
 begin
   delete from job_history where job_id = old.id;
@@ -2161,7 +2160,6 @@ begin
   insert into key_to_settle select old.tenant_id, old.serial_key where old.serial_key is not null;
 end;
 
--- Also for clients that do not switch foreign keys on.
 create trigger job_left_nothing after delete on job
 begin
   delete from job_blob where job_id = old.id;
@@ -2173,7 +2171,6 @@ begin
   delete from job_hold where job_id = old.id;
 end;
 
--- Also for clients that do not switch foreign keys on.
 create trigger job_left_no_approvals after delete on job
 begin
   delete from approval_request where job_id = old.id;
