@@ -79,7 +79,7 @@ async def test_a_worker_behind_such_a_pooler_runs_jobs_that_come_later(postgres_
         async def double(ctx: Context, number: int) -> int:
             return number * 2
 
-        await plane.jobs.list()
+        await plane.open()
         working = asyncio.create_task(plane.run_worker())
         async with Plane(postgres_url) as other:
             job = await other.submit("double", {"number": 21})
