@@ -283,6 +283,39 @@ def checked_options(asked: Submission) -> dict[str, Any]:
     return checked
 
 
+@dataclass(frozen=True, kw_only=True)
+class TemplateFields:
+    """What a template holds, by its name over HTTP. None means: as the agent says."""
+
+    queue: str | None
+    priority: int
+    max_retries: int | None
+    retry_policy: RetryPolicy | None
+    run_timeout_seconds: float | None
+    deadline_seconds: float | None
+    tags: list[str]
+
+
+def template_json(asked: Submission) -> dict[str, Any]:
+    """The options that a template stores. Raises InvalidInput for the first one that is wrong."""
+    checked = checked_options(asked)
+    return {field.in_template: in_json(checked.get(field.column_of(0))) for field in TEMPLATE_FIELDS}
+
+
+def template_fields(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of TemplateFields. One that a template stored before the field existed is None."""
+    found = {field.in_template: (field, stored.get(field.in_template)) for field in TEMPLATE_FIELDS}
+    return {
+        name: RetryPolicy.from_json(value) if field.form == "policy" and value is not None else value
+        for name, (field, value) in found.items()
+    }
+
+
+def template_options(template: TemplateFields) -> dict[str, Any]:
+    """The same as options of a submission."""
+    return {field.name: getattr(template, field.in_template) for field in TEMPLATE_FIELDS}
+
+
 def in_json(value: Any) -> Any:
     """A checked value as JSON in the database."""
     match value:
