@@ -19,12 +19,23 @@ pytestmark = pytest.mark.anyio
 OTHER = TenantId("00000000-0000-7000-8000-00000000000a")
 
 
-def template(*, params: str = '{"word":"a"}', created_by: str | None = None, **fields: Any) -> NewTemplate:
-    """Names and options of submissions."""
-    named = {"tenant_id": DEFAULT_TENANT_ID, "name": "nightly"}
-    named |= {name: fields.pop(name) for name in named.keys() & fields.keys()}
-    options = dumps(template_json(Submission("echo", **fields)))
-    return NewTemplate(id=TemplateId(new_id()), job_type="echo", params=params, options=options, created_by=created_by, **named)
+def template(
+    *,
+    tenant_id: TenantId = DEFAULT_TENANT_ID,
+    name: str = "nightly",
+    params: str = '{"word":"a"}',
+    created_by: str | None = None,
+    **options: Any,
+) -> NewTemplate:
+    return NewTemplate(
+        id=TemplateId(new_id()),
+        tenant_id=tenant_id,
+        name=name,
+        job_type="echo",
+        params=params,
+        options=dumps(template_json(Submission("echo", **options))),
+        created_by=created_by,
+    )
 
 
 FULL: dict[str, Any] = {
