@@ -27,6 +27,15 @@ ONE, TWO = Migration(1, "ground", "select 1;"), Migration(2, "more", "select 2;"
 # -- the rules, without any database -------------------------------------------------------------
 
 
+async def test_a_fragment_of_one_file_is_used_in_others(tmp_path: Path) -> None:
+    (tmp_path / "0001_ground.sql").write_text("create table t (a int, b int);\n-- fragment: both\n-- a,\n-- b\n-- end\n")
+    (tmp_path / "0002_more.sql").write_text("insert into t ({both}) select {both} from t;")
+
+    _, more = migrations_in(tmp_path)
+
+    assert more.sql == "insert into t (a,\nb) select a,\nb from t;"
+
+
 @pytest.mark.parametrize(
     ("applied", "names"),
     [({}, ["0001 ground", "0002 more"]), ({1: ONE.checksum}, ["0002 more"]), ({1: ONE.checksum, 2: TWO.checksum}, [])],

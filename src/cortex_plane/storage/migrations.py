@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Protocol
 from cortex_plane.errors import WrongDatabase
 
 FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+FRAGMENT = re.compile(r"^-- fragment: (\w+)\n((?:-- .*\n)+?)-- end\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,16 @@ class SchemaStatus:
 
 
 def migrations_in(folder: Path) -> list[Migration]:
-    found = [(FILE.fullmatch(path.name), path) for path in sorted(folder.glob("*.sql"))]
-    return [Migration(int(match[1]), match[2], path.read_text()) for match, path in found if match]
+    """Text under `-- fragment: carried`, as comments up to `-- end`, replaces `{carried}` in all files of the folder."""
+    found = [(FILE.fullmatch(path.name), path.read_text()) for path in sorted(folder.glob("*.sql"))]
+    fragments = {f"{{{name}}}": lines.replace("-- ", "").strip() for _, text in found for name, lines in FRAGMENT.findall(text)}
+    return [Migration(int(match[1]), match[2], _expanded(text, fragments)) for match, text in found if match]
+
+
+def _expanded(text: str, fragments: Mapping[str, str]) -> str:
+    for use, replacement in fragments.items():
+        text = text.replace(use, replacement)
+    return text
 
 
 def pending(known: list[Migration], applied: dict[int, str]) -> list[Migration]:

@@ -177,6 +177,12 @@ create table cortex.job (
   finished_at timestamptz
 ) with (fillfactor = 40);
 
+-- Columns that every successor of a job has as the job has them; see the file of successors.
+-- fragment: carried
+-- tenant_id, agent_id, job_type, queue, priority, payload, max_retries, retry_policy, timeout_seconds, deadline_seconds,
+-- serial_key, template_id, session_id, tags
+-- end
+
 create index job_of_agent on cortex.job (agent_id, id);
 create index job_of_queue on cortex.job (queue, id);
 create index job_of_tenant on cortex.job (tenant_id, id);

@@ -42,8 +42,7 @@ begin
   return query
     insert into cortex.job (
       id, retry_of, cause, actor, retry_count, run_at,
-      tenant_id, agent_id, job_type, queue, priority, payload, max_retries, retry_policy, timeout_seconds, serial_key,
-      template_id, session_id, tags, created_by, submitters, deadline_seconds, deadline_at,
+      {carried}, created_by, submitters, deadline_at,
       group_id, parent_id, cancel_with_parent, schedule_id, request_id, trace_id, effect_root,
       checkpoint_id, checkpoint)
     select
@@ -54,8 +53,7 @@ begin
       case when _kind = 'chain' then j.retry_count + 1 else 0 end,
       case when _kind = 'chain' then j.updated_at + (j.note ->> 'retry_delay_seconds')::double precision * interval '1 second' end,
 
-      j.tenant_id, j.agent_id, j.job_type, j.queue, j.priority, j.payload, j.max_retries, j.retry_policy, j.timeout_seconds,
-      j.serial_key, j.template_id, j.session_id, j.tags, coalesce(_created_by, j.created_by),
+      {carried}, coalesce(_created_by, j.created_by),
       case when _kind = 'chain' then j.submitters else (
         select jsonb_agg(distinct b.signature)
         from (
@@ -63,7 +61,6 @@ begin
           union all select case when _created_by is not null then j.created_by end
           union all select _actor) b
         where b.signature is not null) end,
-      j.deadline_seconds,
       case when j.deadline_seconds is null and (_kind = 'chain' or j.deadline_at > cortex.now()) then j.deadline_at end,
 
       case when _kind <> 'fork' then j.group_id end,

@@ -125,6 +125,12 @@ create table job (
   constraint finished_at_exactly_when_terminal
     check ((status in ('COMPLETED', 'FAILED', 'CANCELLED')) = (finished_at is not null))
 ) strict;
+
+-- Columns that every successor of a job has as the job has them; see the file of successors.
+-- fragment: carried
+-- tenant_id, agent_id, job_type, queue, priority, payload, max_retries, retry_policy, timeout_seconds, deadline_seconds,
+-- serial_key, template_id, session_id, tags
+-- end
 create index job_of_agent on job (agent_id, id desc);
 create index job_of_queue on job (queue, id desc);
 create index job_of_tenant on job (tenant_id, id desc);

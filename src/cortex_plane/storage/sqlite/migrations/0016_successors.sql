@@ -22,8 +22,7 @@ when not exists (select 1 from job where id = new.id or (new.kind <> 'fork' and 
 begin
   insert into job (
     id, retry_of, cause, actor, retry_count, run_at,
-    tenant_id, agent_id, job_type, queue, priority, payload, max_retries, retry_policy, timeout_seconds, serial_key,
-    template_id, session_id, tags, created_by, submitters, deadline_seconds, deadline_at,
+    {carried}, created_by, submitters, deadline_at,
     group_id, parent_id, cancel_with_parent, schedule_id, request_id, trace_id, effect_root,
     checkpoint_id, checkpoint,
     position, worker_job_id, created_at, queued_at, updated_at)
@@ -35,8 +34,7 @@ begin
     iif(new.kind = 'chain', j.retry_count + 1, 0),
     iif(new.kind = 'chain', j.updated_at + cast(round(1000000 * json_extract(j.note, '$.retry_delay_seconds')) as integer), null),
 
-    j.tenant_id, j.agent_id, j.job_type, j.queue, j.priority, j.payload, j.max_retries, j.retry_policy, j.timeout_seconds,
-    j.serial_key, j.template_id, j.session_id, j.tags, coalesce(new.created_by, j.created_by),
+    {carried}, coalesce(new.created_by, j.created_by),
     iif(new.kind = 'chain', j.submitters, (
       select nullif(json_group_array(distinct b.signature), '[]')
       from (
@@ -44,7 +42,6 @@ begin
         union all select iif(new.created_by is null, null, j.created_by)
         union all select new.actor) b
       where b.signature is not null)),
-    j.deadline_seconds,
     iif(j.deadline_seconds is null and (new.kind = 'chain' or j.deadline_at > new.at), j.deadline_at, null),
 
     iif(new.kind <> 'fork', j.group_id, null),
