@@ -1,8 +1,8 @@
 """The fields of a submission: one table of their checks, their columns and their names over HTTP and on the command line.
 
-A new field is a line in `Submission`, in `SubmitOptions` and in `FIELDS`. From the table follow the checks of
-`submission.py`, the names over HTTP (`http_inputs.py`, `remote.py`), the options of commands and the files of groups
-(`cli_options.py`), and what a template holds."""
+A new field is a line in `Submission`, in the options below it and in `FIELDS`; if templates hold it, also in `TemplateFields`.
+The checks of `submission.py`, the names over HTTP, the options of commands, the files of groups and the options of templates
+are made from the table. `ARCHITECTURE.md` lists the other files to open."""
 
 from __future__ import annotations
 
