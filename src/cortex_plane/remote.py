@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from cortex_plane.approvals.model import ApprovalNotFound
 from cortex_plane.errors import Conflict, CortexError, Denied, InvalidInput, JobNotFound, NotFound, Unavailable, UnknownAgent
 from cortex_plane.ids import is_id, new_id
-from cortex_plane.jobs.fields import Submission, refuse_timeout
+from cortex_plane.jobs.fields import FIELD, FIELDS, Submission
 from cortex_plane.jobs.retry import RetryPolicy
 from cortex_plane.json import encode, loads
 from cortex_plane.people.model import OwnTenant, UserNotFound
@@ -252,37 +252,19 @@ def _reader(kind: Hashable) -> TypeAdapter[Any]:
 # What we ask for, as the API wants it: names of its own for times and spans, and nothing that was not asked for.
 
 
-NOT_SENT = ("created_by", "tenant")
-"""Through a server both follow from the key and from the address."""
-NOT_TAKEN = ("connection", "cancel_with_parent")
-
-
 def submission_body(asked: Submission) -> dict[str, Any]:
-    fields = {name: getattr(asked, name) for name in Submission.__slots__}
-    return job_body(fields)
+    return job_body({field.name: getattr(asked, field.name) for field in FIELDS}) | given(
+        agent=asked.agent, payload=asked.payload
+    )
 
 
 def job_body(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Of the options of a submission, by their names in Python."""
-    for name in NOT_TAKEN:
-        if asked.get(name):
+    for name, value in asked.items():
+        if value and (name == "connection" or FIELD[name].scope == "child"):
             raise InvalidInput(f"{name} cannot be given through a server.", field=name)
-    refuse_timeout(asked)
-    return {
-        _name(name, value): _plain(value)
-        for name, value in asked.items()
-        if value is not None and name not in NOT_SENT + NOT_TAKEN
-    }
-
-
-def _name(name: str, value: Any) -> str:
-    match name:
-        case "delay" | "run_timeout":
-            return f"{name}_seconds"
-        case "deadline":
-            return "deadline_at" if isinstance(value, datetime) else "deadline_seconds"
-        case _:
-            return name
+    sent = ((FIELD[name], value) for name, value in asked.items() if value is not None and name in FIELD)
+    return {field.http_name(value): _plain(value) for field, value in sent if field.scope in ("template", "job")}
 
 
 def given(**values: Any) -> dict[str, Any]:

@@ -65,6 +65,28 @@ Template hello
 """
 
 
+def test_a_template_shows_the_options_that_it_sets(cortex: Cortex, url: str) -> None:
+    options = ["--priority", "0", "--max-retries", "0", "--run-timeout", "90", "--deadline", "2h"]
+    cortex("templates", "save", "hello", "greet", *options, "--database-url", url)
+
+    shown = cortex("templates", "show", "hello", "--database-url", url).shown
+
+    assert "  max retries  0\n  run timeout <span>\n  deadline <span> after its submission\n" in shown
+    assert "priority" not in shown
+
+
+def test_every_option_of_a_job_can_be_given_when_a_template_is_submitted(cortex: Cortex, url: str) -> None:
+    cortex("templates", "save", "hello", "greet", "--priority", "3", "--tag", "x", "--database-url", url)
+    options = ["--serial-key", "k", "--run-at", "2040-01-05T09:00", "--deadline", "2040-01-06T09:00", "--run-timeout", "5m"]
+
+    submitted = cortex("templates", "submit", "hello", *options, "--priority", "0", "--json", "--database-url", url)
+
+    found = cortex("jobs", "show", json.loads(submitted.out)["id"], "--json", "--database-url", url)
+    job = json.loads(found.out)["job"]
+    assert (job["serial_key"], job["timeout_seconds"], job["priority"], job["tags"]) == ("k", 300, 0, ["x"])
+    assert (job["run_at"][:10], job["deadline_at"][:10]) == ("2040-01-05", "2040-01-06")
+
+
 def test_templates_are_listed_by_name(cortex: Cortex, url: str) -> None:
     empty = cortex("templates", "list", "--database-url", url)
     for name in ("zeta", "alpha"):

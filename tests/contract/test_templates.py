@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from cortex_plane.ids import new_id
+from cortex_plane.jobs.fields import Submission, template_json
 from cortex_plane.jobs.model import DEFAULT_TENANT_ID, TenantId
 from cortex_plane.jobs.retry import Backoff, RetryPolicy
+from cortex_plane.json import dumps
 from cortex_plane.templates.model import NewTemplate, TemplateId
 from tests.contract.support import Scene
 
@@ -17,17 +19,32 @@ pytestmark = pytest.mark.anyio
 OTHER = TenantId("00000000-0000-7000-8000-00000000000a")
 
 
-def template(**fields: Any) -> NewTemplate:
-    values: dict[str, Any] = {"id": TemplateId(new_id()), "tenant_id": DEFAULT_TENANT_ID, "name": "nightly", **fields}
-    return NewTemplate(**{"job_type": "echo", "params": '{"word":"a"}', **values})
+def template(
+    *,
+    tenant_id: TenantId = DEFAULT_TENANT_ID,
+    name: str = "nightly",
+    params: str = '{"word":"a"}',
+    created_by: str | None = None,
+    **options: Any,
+) -> NewTemplate:
+    return NewTemplate(
+        id=TemplateId(new_id()),
+        tenant_id=tenant_id,
+        name=name,
+        job_type="echo",
+        params=params,
+        options=dumps(template_json(Submission("echo", **options))),
+        created_by=created_by,
+    )
 
 
-FULL = {
+FULL: dict[str, Any] = {
     "queue": "side",
     "priority": 3,
     "max_retries": 5,
-    "retry_policy": RetryPolicy("chain", 4, Backoff(base_seconds=7)),
-    "run_timeout_seconds": 2.5,
+    "retry": RetryPolicy("chain", 4, Backoff(base_seconds=7)),
+    "run_timeout": 2.5,
+    "deadline": 60,
     "tags": ("x", "y"),
     "created_by": "ada",
 }
@@ -40,22 +57,13 @@ async def test_a_template_is_kept_as_it_was_saved(scene: Scene) -> None:
 
     assert saved == await scene.store.templates.get(DEFAULT_TENANT_ID, "nightly")
     assert (saved.id, saved.version, saved.params, saved.tags) == (new.id, 1, {"word": "a"}, ["x", "y"])
-    same = (
-        "name",
-        "job_type",
-        "queue",
-        "priority",
-        "max_retries",
-        "retry_policy",
-        "run_timeout_seconds",
-        "deadline_seconds",
-        "created_by",
-    )
-    assert {field: getattr(saved, field) for field in same} == {field: getattr(new, field) for field in same}
+    assert (saved.name, saved.job_type, saved.created_by) == ("nightly", "echo", "ada")
+    assert (saved.queue, saved.priority, saved.max_retries) == ("side", 3, 5)
+    assert (saved.retry_policy, saved.run_timeout_seconds, saved.deadline_seconds) == (FULL["retry"], 2.5, 60)
     assert saved.created_at == saved.updated_at == scene.now
 
 
-@pytest.mark.parametrize("change", [{"params": "{}"}, {"queue": None}, {"tags": ()}, {"retry_policy": None}, {"max_retries": 6}])
+@pytest.mark.parametrize("change", [{"params": "{}"}, {"queue": None}, {"tags": ()}, {"retry": None}, {"max_retries": 6}])
 async def test_a_change_counts_the_version_up_and_keeps_the_rest(scene: Scene, change: dict[str, Any]) -> None:
     first = await scene.store.templates.put(template(**FULL), "ada")
     await scene.clock.advance(minutes=1)

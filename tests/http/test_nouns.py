@@ -87,6 +87,14 @@ async def test_budgets_are_set_seen_by_their_tenant_and_removed(api: Api, root: 
     assert (await admin.get("/costs")).json() == []
 
 
+async def test_a_job_from_a_template_takes_a_retry_policy_of_its_own(admin: AsyncClient) -> None:
+    await admin.put("/templates/nightly", json={"agent": "echo", "max_retries": 9})
+
+    job = (await admin.post("/templates/nightly/jobs", json={"retry": {"mode": "chain", "max_retries": 4}})).json()
+
+    assert (job["retry_policy"]["mode"], job["max_retries"]) == ("chain", 4)
+
+
 async def test_templates_are_saved_changed_submitted_and_removed(admin: AsyncClient) -> None:
     first = (await admin.put("/templates/nightly", json={"agent": "echo", "params": {"word": "a"}, "priority": 4})).json()
     second = (await admin.put("/templates/nightly", json={"agent": "echo", "params": {"word": "b"}})).json()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,10 +10,9 @@ import pytest
 from cortex_plane import Backoff, Context, InvalidInput, RetryPolicy
 from cortex_plane.errors import UnknownAgent
 from cortex_plane.ids import new_id
-from cortex_plane.jobs.fields import Submission
 from cortex_plane.jobs.model import TenantId
 from cortex_plane.templates.model import TemplateNotFound
-from cortex_plane.templates.service import TemplateService, save_template
+from cortex_plane.templates.service import TemplateService
 from cortex_plane.testing import TestPlane
 from tests.end_to_end.inspection import query
 
@@ -144,16 +143,42 @@ async def test_a_template_needs_an_agent_that_is_known(templates: TemplateServic
         await templates.save("x", "reprot")
 
 
-@pytest.mark.parametrize("field", ["delay", "job_key", "serial_key"])
-async def test_what_belongs_to_a_single_job_is_not_part_of_a_template(
-    plane: TestPlane, templates: TemplateService, field: str
-) -> None:
-    options: dict[str, Any] = {field: 5 if field == "delay" else "k"}
+ONE_JOB: dict[str, Any] = {
+    "run_at": datetime(2026, 1, 5, tzinfo=UTC),
+    "delay": 5,
+    "job_key": "k",
+    "key_mode": "replace",
+    "serial_key": "k",
+    "session": new_id(),
+    "cancel_with_parent": True,
+    "connection": object(),
+}
+
+
+@pytest.mark.parametrize("field", ONE_JOB)
+async def test_what_belongs_to_a_single_job_is_not_part_of_a_template(templates: TemplateService, field: str) -> None:
+    options: dict[str, Any] = {field: ONE_JOB[field]}
 
     with pytest.raises(InvalidInput, match="belongs to a single job") as refused:
-        await save_template(plane.store, plane.directory, new_id, "x", Submission("report", **options))
+        await templates.save("x", "report", **options)
 
     assert refused.value.field == field
+
+
+async def test_a_template_takes_a_deadline_as_a_length_of_time(templates: TemplateService) -> None:
+    options: dict[str, Any] = {"deadline": datetime(2026, 1, 5, tzinfo=UTC)}
+
+    with pytest.raises(InvalidInput, match="as a length of time") as refused:
+        await templates.save("x", "report", **options)
+
+    assert refused.value.field == "deadline"
+
+
+async def test_an_option_that_there_is_not_is_refused(templates: TemplateService) -> None:
+    options: dict[str, Any] = {"prioriti": 3}
+
+    with pytest.raises(InvalidInput, match='Did you mean "priority"'):
+        await templates.save("x", "report", **options)
 
 
 async def test_overrides_are_checked_as_a_payload_is(templates: TemplateService) -> None:

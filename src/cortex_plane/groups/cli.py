@@ -12,11 +12,11 @@ from cyclopts import Parameter
 
 from cortex_plane.cli.errors import EXIT_JOB_FAILED
 from cortex_plane.cli.hints import next_step
-from cortex_plane.cli.output import duration, duration_or_moment, moment
 from cortex_plane.cli.planes import AsJson, PlaneUrl, existing_plane, me
 from cortex_plane.clock import utc_now
 from cortex_plane.errors import InvalidInput, NotFound, UnknownAgent, did_you_mean
-from cortex_plane.jobs.fields import Submission
+from cortex_plane.jobs.cli_options import FILE_FIELDS, FORMS, read
+from cortex_plane.jobs.fields import FIELD, Submission
 from cortex_plane.people.model import OWN_TENANT
 
 if TYPE_CHECKING:
@@ -32,18 +32,7 @@ if TYPE_CHECKING:
 
 SETTINGS = ("name", "mode", "on_failure")
 GROUP_FIELDS = ("members", "callback", *SETTINGS)
-JOB_FIELDS = (
-    *("agent", "payload", "queue", "priority", "run_at", "delay", "run_timeout", "deadline", "max_retries"),
-    *("job_key", "key_mode", "serial_key", "tags"),
-)
-A_WHILE = "90, 5m or 1h30m"
-A_TIME = "2026-01-05T09:00 for UTC, or 2026-01-05T09:00+01:00"
-READ = (
-    ("delay", duration, A_WHILE),
-    ("run_timeout", duration, A_WHILE),
-    ("deadline", duration_or_moment, f"{A_WHILE}, or {A_TIME}"),
-    ("run_at", moment, A_TIME),
-)
+JOB_FIELDS = ("agent", "payload", *FILE_FIELDS)
 HOW = 'Write {"members": [{"agent": "greet", "payload": {"name": "Ada"}}, …], "mode": "sequential"}.'
 
 
@@ -102,12 +91,12 @@ def _submission(value: Any, where: str, signed: Mapping[str, Any]) -> Submission
     asked = {name: content for name, content in _object(value, where, JOB_FIELDS).items() if content is not None}
     if "agent" not in asked:
         raise InvalidInput(f"{where}.agent is missing: the name of the agent that is to run.", field=f"{where}.agent")
-    for name, read, how in READ:
-        if isinstance(asked.get(name), str):
-            try:
-                asked[name] = read(asked[name], name)
-            except InvalidInput:
-                raise InvalidInput(f"{where}.{name} is {asked[name]!r:.60}. Write {how}.", field=f"{where}.{name}") from None
+    for name in [name for name in asked if name in FIELD]:
+        try:
+            asked[name] = read(FIELD[name], asked[name])
+        except InvalidInput:
+            how = FORMS[FIELD[name].form]
+            raise InvalidInput(f"{where}.{name} is {asked[name]!r:.60}. Write {how}.", field=f"{where}.{name}") from None
     return Submission(**asked, **signed)
 
 
@@ -129,8 +118,8 @@ async def submit(
 
     The file is {"members": [...]}; name, mode (parallel or sequential), on_failure (stop, skip or
     continue) and callback (a job that is told how the group ended) may be added. A member is
-    {"agent": "build", "payload": {"stage": 1}}, with queue, priority, run_at, delay,
-    run_timeout, deadline, max_retries, job_key, key_mode, serial_key and tags where you want them.
+    {"agent": "build", "payload": {"stage": 1}}, with options of `cortex jobs submit` where you want
+    them ("queue": "slow", "delay": "5m", "tags": ["x"]), and with job_key and key_mode.
 
     Try:
         cortex groups submit release.json

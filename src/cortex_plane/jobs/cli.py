@@ -11,6 +11,7 @@ from cortex_plane.cli.planes import AsJson, JobIdOrPrefix, PlaneUrl, existing_pl
 from cortex_plane.cli.watch import watchable
 from cortex_plane.clock import utc_now
 from cortex_plane.errors import InvalidInput, NotFound, UnknownAgent, did_you_mean
+from cortex_plane.jobs.cli_options import OF_JOB, JobFlags
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.people.model import OWN_TENANT
 
@@ -305,23 +306,8 @@ async def submit(
     agent: Annotated[str, Parameter(help="The agent's name.")],
     /,
     *payload: Annotated[str, Parameter(help="Its arguments: key=value pairs, one JSON object, or @file.json (@- for stdin).")],
-    queue: Annotated[str | None, Parameter(metavar="NAME", help="The queue; otherwise the agent's own.")] = None,
-    priority: Annotated[int, Parameter(metavar="N", help="Higher runs first; otherwise 0.")] = 0,
-    delay: Annotated[str | None, Parameter(metavar="TIME", help="Begin only after this long: 90, 90s, 5m, 1h30m, 2d.")] = None,
-    run_at: Annotated[
-        str | None, Parameter(metavar="WHEN", help="Begin only then: 2026-01-05T09:00 is in UTC, or add +01:00.")
-    ] = None,
-    serial_key: Annotated[str | None, Parameter(metavar="KEY", help="Of jobs with the same key one runs at a time.")] = None,
-    tag: Annotated[tuple[str, ...], Parameter(metavar="TAG", help="A label; may be given again.")] = (),
-    max_retries: Annotated[int | None, Parameter(metavar="N", help="How often to try again; or as the agent says.")] = None,
+    given: Annotated[JobFlags, Parameter(name="*")] = OF_JOB,
     tenant: Annotated[str, Parameter(metavar="NAME", help="Whose job it is; otherwise the default tenant's.")] = OWN_TENANT,
-    run_timeout: Annotated[str | None, Parameter(metavar="TIME", help="How long one run may take: 90, 5m, 1h.")] = None,
-    deadline: Annotated[
-        str | None, Parameter(metavar="WHEN", help="When it must have ended, waits included: 2h from now, or 2026-01-05T18:00.")
-    ] = None,
-    session: Annotated[
-        str | None, Parameter(metavar="ID", help="The session it comes from: its user is asked where a gate names nobody.")
-    ] = None,
     wait: Annotated[bool, Parameter(help="Follow it until it ends. Exit code 7 if it fails or is cancelled.")] = False,
     app: Annotated[
         str | None, Parameter(metavar="APP", help="The app that has the agent: file.py, file.py:plane or module:plane.")
@@ -339,23 +325,10 @@ async def submit(
         cortex jobs submit greet '{"name": "Ada"}' --delay 5m --tag demo
         cortex jobs submit greet name=Ada --wait --app examples/hello.py
     """
-    from cortex_plane.cli.output import duration, duration_or_moment, moment, payload_from, with_payload
+    from cortex_plane.cli.output import payload_from, with_payload
     from cortex_plane.jobs.cli_watch import watch_to_the_end
 
-    options: dict[str, Any] = {
-        "queue": queue,
-        "priority": priority,
-        "delay": None if delay is None else duration(delay, "delay"),
-        "run_at": None if run_at is None else moment(run_at, "run-at"),
-        "serial_key": serial_key,
-        "tags": tag,
-        "max_retries": max_retries,
-        "tenant": tenant,
-        "run_timeout": None if run_timeout is None else duration(run_timeout, "run-timeout"),
-        "deadline": None if deadline is None else duration_or_moment(deadline, "deadline"),
-        "created_by": me(),
-        "session": session,
-    }
+    options = {**given.options(), "tenant": tenant}
     payload_from(payload)
     async with plane_for(app, plane_url) as plane:
         job = await with_payload(payload, lambda arguments: _submitted(plane, agent, arguments, options))

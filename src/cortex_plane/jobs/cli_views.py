@@ -158,7 +158,7 @@ def _facts(job: Job, runs: Sequence[Run], now: datetime) -> Iterator[tuple[str, 
     yield "runs at", when(job.run_at) if job.run_at and job.attempt == 0 else None
     yield "deadline", when(job.deadline_at)
     yield "run timeout", f"{job.timeout_seconds:g} s" if job.timeout_seconds else None
-    yield "retry policy", _policy(job.retry_policy) if job.retry_policy else None
+    yield "retry policy", policy_text(job.retry_policy) if job.retry_policy else None
     yield "decide by", when(job.approval_expires_at)
     yield "started", when(job.started_at)
     yield "next try", when(job.next_retry_at)
@@ -186,7 +186,7 @@ def _durable_facts(job: Job, inside: JobDetails) -> Iterator[tuple[str, Renderab
     yield "cost", f"{job.cost_cents:,} cents" if job.cost_cents else None
 
 
-def _policy(policy: RetryPolicy) -> str:
+def policy_text(policy: RetryPolicy) -> str:
     mode = "linked jobs" if policy.mode == "chain" else "in place"
     return f"{policy.max_retries} retries, {mode}, {policy.backoff.base_seconds:g} to {policy.backoff.max_seconds:g} s apart"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -10,7 +9,7 @@ from pydantic import ConfigDict, Field
 from cortex_plane.errors import InvalidInput
 from cortex_plane.http.inputs import EXAMPLE_ID, Id, Input, Moment, Name, Text, WithReason
 from cortex_plane.jobs.changes import CancelMode
-from cortex_plane.jobs.fields import LONGEST_DELAY, PRIORITY_LIMIT, TAG_LIMIT, Submission
+from cortex_plane.jobs.fields import FIELDS, LONGEST_DELAY, PRIORITY_LIMIT, TAG_LIMIT, Submission
 from cortex_plane.jobs.model import KeyMode
 from cortex_plane.jobs.retry import MAX_RETRIES_LIMIT, Backoff, RetryMode, RetryPolicy
 from cortex_plane.people.roles import Caller
@@ -35,12 +34,6 @@ ANCHOR_OR_NONE: dict[str, Any] = {
 }
 
 
-def deadline_in(at: datetime | None, seconds: float | None) -> datetime | float | None:
-    if at is not None and seconds is not None:
-        raise InvalidInput("Give deadline_at or deadline_seconds, not both.", field="deadline_at")
-    return seconds if at is None else at
-
-
 class BackoffInput(Input):
     base_seconds: Seconds = 1.0
     max_seconds: Seconds = 300.0
@@ -57,10 +50,47 @@ class RetryInput(Input):
         return RetryPolicy(self.mode, self.max_retries, Backoff(**self.backoff.model_dump()))
 
 
-class SubmitJob(Input):
+class LastingFields(Input):
+    """Fields of a submission that a template holds too."""
+
+    queue: Name | None = Field(default=None, description="Otherwise the agent's own.")
+    priority: int = Field(default=0, ge=-PRIORITY_LIMIT, le=PRIORITY_LIMIT, description="Higher runs first.")
+    max_retries: int | None = Field(default=None, ge=0, le=MAX_RETRIES_LIMIT)
+    retry: RetryInput | None = None
+    run_timeout_seconds: ListLimit | None = Field(default=None, description="How long one run of it may take.")
+    deadline_seconds: ListLimit | None = Field(default=None, description="How long after its submission it must have ended.")
+    tags: list[Name] = Field(default=[], max_length=TAG_LIMIT)
+
+    def options(self, caller: Caller) -> dict[str, Any]:
+        """What was given, by its name in Python."""
+        options: dict[str, Any] = {"tenant": caller.tenant, "created_by": caller.name}
+        for field in FIELDS:
+            given = [name for name in field.http_names if name in self.model_fields_set and getattr(self, name) is not None]
+            if len(given) > 1:
+                raise InvalidInput(f"Give {given[0]} or {given[1]}, not both.", field=given[0])
+            for value in (getattr(self, name) for name in given):
+                options[field.name] = value.policy() if isinstance(value, RetryInput) else value
+        return options
+
+
+class SubmissionFields(LastingFields):
+    """Fields of a submission; those of a single job are here."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=ONE_TIME_ONLY)
+
+    run_at: Moment | None = Field(default=None, description="Not before then. Or give delay_seconds.")
+    delay_seconds: Seconds | None = None
+    job_key: Name | None = Field(default=None, description="At most one waiting job has it; see key_mode.")
+    key_mode: KeyMode = "replace"
+    serial_key: Name | None = Field(default=None, description="At most one job with it runs at a time.")
+    deadline_at: Moment | None = Field(default=None, description="When it must have ended. Or give deadline_seconds.")
+    session: Id | None = Field(
+        default=None, description="The session that it comes out of: yours, or for operators any of the tenant."
+    )
+
+
+class SubmitJob(SubmissionFields):
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
         json_schema_extra={
             **ONE_TIME_ONLY,
             "examples": [{"agent": "release-bot", "payload": {"version": "1.4.0"}, "tags": ["release"]}],
@@ -69,44 +99,9 @@ class SubmitJob(Input):
 
     agent: Name = Field(description="The agent's name.")
     payload: dict[str, Any] = Field(default={}, description="The agent's arguments, by name.")
-    queue: Name | None = Field(default=None, description="Otherwise the agent's own.")
-    priority: int = Field(default=0, ge=-PRIORITY_LIMIT, le=PRIORITY_LIMIT, description="Higher runs first.")
-    run_at: Moment | None = Field(default=None, description="Not before then. Or give delay_seconds.")
-    delay_seconds: Seconds | None = None
-    job_key: Name | None = Field(default=None, description="At most one waiting job has it; see key_mode.")
-    key_mode: KeyMode = "replace"
-    serial_key: Name | None = Field(default=None, description="At most one job with it runs at a time.")
-    tags: list[Name] = Field(default=[], max_length=TAG_LIMIT)
-    max_retries: int | None = Field(default=None, ge=0, le=MAX_RETRIES_LIMIT)
-    retry: RetryInput | None = None
-    run_timeout_seconds: ListLimit | None = Field(default=None, description="How long one run of it may take.")
-    deadline_at: Moment | None = Field(default=None, description="When it must have ended. Or give deadline_seconds.")
-    deadline_seconds: ListLimit | None = Field(default=None, description="How long after its submission it must have ended.")
-
-    session: Id | None = Field(
-        default=None, description="The session that it comes out of: yours, or for operators any of the tenant."
-    )
 
     def submission(self, caller: Caller) -> Submission:
-        return Submission(
-            self.agent,
-            self.payload,
-            queue=self.queue,
-            priority=self.priority,
-            run_at=self.run_at,
-            delay=self.delay_seconds,
-            job_key=self.job_key,
-            key_mode=self.key_mode,
-            serial_key=self.serial_key,
-            tenant=caller.tenant,
-            tags=self.tags,
-            max_retries=self.max_retries,
-            retry=self.retry.policy() if self.retry else None,
-            run_timeout=self.run_timeout_seconds,
-            deadline=deadline_in(self.deadline_at, self.deadline_seconds),
-            created_by=caller.name,
-            session=self.session,
-        )
+        return Submission(self.agent, self.payload, **self.options(caller))
 
 
 class SubmitJobs(Input):

@@ -108,15 +108,13 @@ def _http_date(text: str) -> datetime | None:
         return None
 
 
-def check_policy(value: Any) -> RetryPolicy:
+def check_policy(value: Any, field: str = "retry") -> RetryPolicy:
     if not isinstance(value, RetryPolicy):
-        raise InvalidInput(f'retry must be a RetryPolicy, such as RetryPolicy("chain"), not {value!r:.80}.', field="retry")
+        raise InvalidInput(f'{field} must be a RetryPolicy, such as RetryPolicy("chain"), not {value!r:.80}.', field=field)
     return value
 
 
-def check_max_retries(value: int) -> int:
+def check_max_retries(value: int, field: str = "max_retries") -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RETRIES_LIMIT:
-        raise InvalidInput(
-            f"max_retries must be a whole number from 0 to {MAX_RETRIES_LIMIT}, not {value!r}.", field="max_retries"
-        )
+        raise InvalidInput(f"{field} must be a whole number from 0 to {MAX_RETRIES_LIMIT}, not {value!r}.", field=field)
     return value

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cortex_plane.clock import instant
 from cortex_plane.errors import CortexError
 from cortex_plane.jobs.events import JobEvent, Mark, NewEvent
+from cortex_plane.jobs.fields import in_json
 from cortex_plane.jobs.model import AgentId, BornWith, HistoryEntry, Job, JobId, JobSummary, NewJob, Run, RunId, TenantId
 from cortex_plane.jobs.states import TERMINAL, JobStatus
 from cortex_plane.json import dumps, embedded, loads
@@ -29,43 +30,17 @@ def submission(jobs: Sequence[NewJob]) -> str:
     return dumps([as_json(job) for job in jobs])
 
 
+NOT_STORED = {"payload", "key_mode", "cancel_with_parent", "effect_root"}
+COLUMNS = tuple(name for name in NewJob.__slots__ if name not in NOT_STORED)
+
+
 def as_json(job: NewJob) -> dict[str, Any]:
-    document = {
-        "id": job.id,
-        "tenant_id": job.tenant_id,
-        "agent_id": job.agent_id,
-        "job_type": job.job_type,
-        "queue": job.queue,
-        "payload": embedded(job.payload),
-        "priority": job.priority,
-        "max_retries": job.max_retries,
-        "retry_policy": job.retry_policy.to_json() if job.retry_policy else None,
-        "run_at": job.run_at,
-        "delay_seconds": job.delay_seconds,
-        "timeout_seconds": job.timeout_seconds,
-        "job_key": job.job_key,
-        "serial_key": job.serial_key,
-        "tags": list(job.tags),
-        "created_by": job.created_by,
-        "template_id": job.template_id,
-        "group_id": job.group_id,
-    }
-    if job.deadline_at is not None or job.deadline_seconds is not None:
-        document |= {"deadline_at": job.deadline_at, "deadline_seconds": job.deadline_seconds}
-    if job.submitters:
-        document["submitters"] = list(job.submitters)
-    if job.session_id is not None:
-        document["session_id"] = job.session_id
+    """By column. What is None or empty is left out, except tags."""
+    values = ((name, getattr(job, name)) for name in COLUMNS)
+    document = {name: in_json(value) for name, value in values if value is not None and value != ()}
+    document |= {"payload": embedded(job.payload), "tags": list(job.tags)}
     if job.parent_id is not None:
-        document |= {
-            "parent_id": job.parent_id,
-            "cancel_with_parent": job.cancel_with_parent,
-            "effect_root": job.effect_root,
-        }
-    if job.schedule_id is not None or job.request_id is not None:
-        document |= {"schedule_id": job.schedule_id, "request_id": job.request_id, "trace_id": job.trace_id}
-    elif job.trace_id is not None:
-        document["trace_id"] = job.trace_id
+        document |= {"cancel_with_parent": job.cancel_with_parent, "effect_root": job.effect_root}
     return document
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cortex_plane.audit.model import AuditEntry
 from cortex_plane.errors import InvalidInput
-from cortex_plane.jobs.submission import check_priority
+from cortex_plane.jobs.fields import check_priority
 from cortex_plane.queues import controls as steer_work
 from cortex_plane.queues.model import Control, Place, QueueState, Reservation, ReservationId, Scope
 from cortex_plane.queues.reservations import release

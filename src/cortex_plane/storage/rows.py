@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -94,59 +96,8 @@ def output(row: Row) -> Any:
 
 
 def job(row: Row) -> Job:
-    return Job(
-        id=JobId(str(row["id"])),
-        tenant_id=TenantId(str(row["tenant_id"])),
-        agent_id=AgentId(str(row["agent_id"])),
-        job_type=row["job_type"],
-        queue=row["queue"],
-        status=JobStatus(row["status"]),
-        **_shown(row),
-        priority=row["priority"],
-        position=row["position"],
-        payload=loads(row["payload"]),
-        output=output(row),
-        error=json_or_none(row["error"]),
-        error_message=row["error_message"],
-        retry_count=row["retry_count"],
-        max_retries=row["max_retries"],
-        attempt=row["attempt"],
-        crash_count=row["crash_count"],
-        tries=_tries(row),
-        next_retry_at=moment_or_none(row["next_retry_at"]),
-        run_at=moment_or_none(row["run_at"]),
-        deadline_at=moment_or_none(row["deadline_at"]),
-        timeout_seconds=row["timeout_seconds"],
-        retry_policy=_policy(row),
-        approval_expires_at=moment_or_none(row["approval_expires_at"]),
-        wait_reason=wait_reason(row["wait_reason"]),
-        run_id=text_or_none(row["run_id"]),
-        worker_id=text_or_none(row["worker_id"]),
-        cancel_requested_at=moment_or_none(row["cancel_requested_at"]),
-        worker_job_id=row["worker_job_id"],
-        job_key=row["job_key"],
-        serial_key=row["serial_key"],
-        retry_of=text_or_none(row["retry_of"]),
-        retried_as=text_or_none(row["retried_as"]),
-        parent_id=text_or_none(row["parent_id"]),
-        group_id=text_or_none(row["group_id"]),
-        template_id=text_or_none(row["template_id"]),
-        schedule_id=text_or_none(row["schedule_id"]),
-        request_id=text_or_none(row["request_id"]),
-        session_id=text_or_none(row["session_id"]),
-        trace_id=row["trace_id"],
-        checkpoint_id=text_or_none(row["checkpoint_id"]),
-        created_by=row["created_by"],
-        submitters=json_or_none(row["submitters"]) or [],
-        cost_cents=row["cost_cents"],
-        tags=loads(row["tags"]),
-        revision=row["revision"],
-        created_at=moment(row["created_at"]),
-        queued_at=moment(row["queued_at"]),
-        started_at=moment_or_none(row["started_at"]),
-        updated_at=moment(row["updated_at"]),
-        finished_at=moment_or_none(row["finished_at"]),
-    )
+    shown: dict[str, Any] = {**_shown(row), "tries": _tries(row), "output": output(row)}
+    return Job(**{name: shown[name] if name in shown else read(row[name]) for name, read in JOB_COLUMNS})
 
 
 def job_summary(row: Row) -> JobSummary:
@@ -167,9 +118,34 @@ def job_summary(row: Row) -> JobSummary:
     )
 
 
-def _policy(row: Row) -> RetryPolicy | None:
-    policy = row["retry_policy"]
-    return None if policy is None else RetryPolicy.from_json(loads(policy))
+def policy(stored: Any) -> RetryPolicy | None:
+    return None if stored is None else RetryPolicy.from_json(loads(stored))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+READERS: dict[str, Callable[[Any], Any]] = {
+    "str": str,
+    "str | None": text_or_none,
+    "JobId": str,
+    "JobId | None": text_or_none,
+    "TenantId": str,
+    "AgentId": str,
+    "RunId | None": text_or_none,
+    "WorkerId | None": text_or_none,
+    "JobStatus": JobStatus,
+    "WaitReason | None": wait_reason,
+    "RetryPolicy | None": policy,
+    "datetime": moment,
+    "datetime | None": moment_or_none,
+    "list[str]": lambda stored: json_or_none(stored) or [],
+    "Any": json_or_none,
+}
+"""What a column becomes, by the annotation of the field; numbers stay as they are."""
+
+JOB_COLUMNS = [(field.name, READERS.get(str(field.type), _same)) for field in fields(Job)]
 
 
 def claimed(row: Row) -> Claimed:
@@ -184,7 +160,7 @@ def claimed(row: Row) -> Claimed:
         retry_count=row["retry_count"],
         max_retries=row["max_retries"],
         crash_count=row["crash_count"],
-        retry_policy=_policy(row),
+        retry_policy=policy(row["retry_policy"]),
         timeout_seconds=row["timeout_seconds"],
         failed_runs=row["failed_runs"],
         cleanup_seconds=row["cleanup_seconds"],

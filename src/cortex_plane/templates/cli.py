@@ -10,6 +10,8 @@ from cyclopts import Parameter
 from cortex_plane.cli.hints import next_step
 from cortex_plane.cli.planes import AsJson, PlaneUrl, existing_plane, me
 from cortex_plane.clock import utc_now
+from cortex_plane.jobs.cli_options import OF_TEMPLATE, OVERRIDES, OverrideFlags, TemplateFlags
+from cortex_plane.jobs.fields import NEVER_NONE, TEMPLATE_FIELDS, Form
 from cortex_plane.people.model import OWN_TENANT
 
 if TYPE_CHECKING:
@@ -30,14 +32,7 @@ async def save(
     agent: Annotated[str, Parameter(name="AGENT", help="The agent of its jobs.")],
     /,
     *params: Annotated[str, Parameter(help="Their arguments: key=value pairs, one JSON object, or @file.json (@- for stdin).")],
-    queue: Annotated[str | None, Parameter(metavar="NAME", help="The queue; otherwise the agent's own.")] = None,
-    priority: Annotated[int, Parameter(metavar="N", help="Higher runs first; otherwise 0.")] = 0,
-    max_retries: Annotated[int | None, Parameter(metavar="N", help="How often to try again; or as the agent says.")] = None,
-    run_timeout: Annotated[str | None, Parameter(metavar="TIME", help="How long one run may take: 90, 5m, 1h.")] = None,
-    deadline: Annotated[
-        str | None, Parameter(metavar="TIME", help="How long a job may take, its waits included: 2h, 3d.")
-    ] = None,
-    tag: Annotated[tuple[str, ...], Parameter(metavar="TAG", help="A label; may be given again.")] = (),
+    given: Annotated[TemplateFlags, Parameter(name="*")] = OF_TEMPLATE,
     tenant: Tenant = OWN_TENANT,
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
@@ -50,18 +45,9 @@ async def save(
     Try:
         cortex templates save nightly report kind=full --queue reports --max-retries 5
     """
-    from cortex_plane.cli.output import duration, print_json, with_payload
+    from cortex_plane.cli.output import print_json, with_payload
 
-    options: dict[str, Any] = {
-        "queue": queue,
-        "priority": priority,
-        "max_retries": max_retries,
-        "run_timeout": None if run_timeout is None else duration(run_timeout, "run-timeout"),
-        "deadline": None if deadline is None else duration(deadline, "deadline"),
-        "tags": tag,
-        "tenant": tenant,
-        "created_by": me(),
-    }
+    options: Any = {**given.options(), "tenant": tenant}
     async with existing_plane(plane_url) as plane:
         saved = await with_payload(params, lambda payload: plane.templates.save(name, agent, payload, **options))
     if as_json:
@@ -129,17 +115,36 @@ def _facts(template: Template, now: datetime) -> Iterator[tuple[str, RenderableT
 
     yield "agent", words(template.job_type)
     yield "params", document(template.params)
-    yield "queue", words(template.queue) if template.queue else None
-    yield "priority", words(template.priority) if template.priority else None
-    yield "retries", words(template.max_retries) if template.max_retries is not None else None
-    yield "run timeout", words(f"{template.run_timeout_seconds:g} s") if template.run_timeout_seconds else None
-    yield "deadline", words(f"{template.deadline_seconds:g} s after its submission") if template.deadline_seconds else None
-    yield "tags", words(", ".join(template.tags)) if template.tags else None
+    yield from ((label, words(text)) for label, text in _options(template))
     yield "version", words(template.version)
     yield "by", words(template.created_by) if template.created_by else None
     yield "created", f"{stamp(template.created_at)}, {ago(template.created_at, now)}"
     yield "changed", f"{stamp(template.updated_at)}, {ago(template.updated_at, now)}" if template.version > 1 else None
     yield "changed by", words(template.changed_by) if template.version > 1 and template.changed_by else None
+
+
+def _options(template: Template) -> Iterator[tuple[str, str]]:
+    """Those that it sets, by the names of their flags."""
+    for field in TEMPLATE_FIELDS:
+        value = getattr(template, field.in_template)
+        if value is not None and (value or field.name not in NEVER_NONE):
+            yield field.name.replace("_", " "), _shown(field.form, value)
+
+
+def _shown(form: Form, value: Any) -> str:
+    from cortex_plane.jobs.cli_views import policy_text
+
+    match form:
+        case "texts":
+            return ", ".join(value)
+        case "duration":
+            return f"{value:g} s"
+        case "duration or time":
+            return f"{value:g} s after its submission"
+        case "policy":
+            return policy_text(value)
+        case _:
+            return str(value)
 
 
 async def remove(name: Name, /, *, tenant: Tenant = OWN_TENANT, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
@@ -163,13 +168,7 @@ async def submit(
     name: Name,
     /,
     *overrides: Annotated[str, Parameter(help="Arguments that replace the template's: key=value pairs, JSON, or @file.json.")],
-    queue: Annotated[str | None, Parameter(metavar="NAME", help="The queue; otherwise the template's.")] = None,
-    priority: Annotated[int | None, Parameter(metavar="N", help="Higher runs first; otherwise the template's.")] = None,
-    max_retries: Annotated[int | None, Parameter(metavar="N", help="How often to try again; otherwise the template's.")] = None,
-    delay: Annotated[str | None, Parameter(metavar="TIME", help="Begin only after this long: 90, 90s, 5m, 1h30m, 2d.")] = None,
-    session: Annotated[
-        str | None, Parameter(metavar="ID", help="The session it comes from: its user is asked where a gate names nobody.")
-    ] = None,
+    given: Annotated[OverrideFlags, Parameter(name="*")] = OVERRIDES,
     tenant: Tenant = OWN_TENANT,
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
@@ -180,18 +179,10 @@ async def submit(
         cortex templates submit nightly
         cortex templates submit nightly kind=short --priority 5
     """
-    from cortex_plane.cli.output import duration, print_json, with_payload
+    from cortex_plane.cli.output import print_json, with_payload
 
-    asked: dict[str, Any] = {
-        "queue": queue,
-        "priority": priority,
-        "max_retries": max_retries,
-        "delay": None if delay is None else duration(delay, "delay"),
-        "session": session,
-    }
-    options = {option: value for option, value in asked.items() if value is not None}
     async with existing_plane(plane_url) as plane:
-        submit = partial(plane.templates.submit, name, tenant=tenant, created_by=me(), **options)
+        submit = partial(plane.templates.submit, name, tenant=tenant, **given.options())
         handle = await with_payload(overrides, submit)
         job = await handle.job()
     if as_json:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Mapping
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from cortex_plane.jobs.fields import SubmitOptions, check_submit_options
+from cortex_plane.jobs.fields import SubmitOptions, TemplateOptions, check_submit_options, check_template_options
 from cortex_plane.jobs.handle import JobHandle
 from cortex_plane.jobs.model import Job
-from cortex_plane.jobs.retry import RetryPolicy
 from cortex_plane.people.model import OWN_TENANT
 from cortex_plane.remote import given, job_body
 from cortex_plane.templates.model import Template
@@ -31,29 +29,11 @@ class TemplateClient(TemplateService):
         name: str,
         agent: str,
         params: Mapping[str, Any] | None = None,
-        *,
-        queue: str | None = None,
-        priority: int = 0,
-        max_retries: int | None = None,
-        retry: RetryPolicy | None = None,
-        run_timeout: float | timedelta | None = None,
-        deadline: float | timedelta | None = None,
-        tags: Sequence[str] = (),
-        tenant: str = OWN_TENANT,
-        created_by: str | None = None,
+        **options: Unpack[TemplateOptions],
     ) -> Template:
-        body = given(
-            agent=agent,
-            params=params,
-            queue=queue,
-            priority=priority,
-            max_retries=max_retries,
-            retry=retry,
-            run_timeout_seconds=run_timeout,
-            deadline_seconds=deadline,
-            tags=list(tags),
-        )
-        return await self._server.put(Template, "templates", name, body=body, tenant=tenant)
+        check_template_options("templates.save", options)
+        body = given(agent=agent, params=params) | job_body(options)
+        return await self._server.put(Template, "templates", name, body=body, tenant=options.get("tenant"))
 
     async def get(self, name: str, *, tenant: str = OWN_TENANT) -> Template:
         return await self._server.get(Template, "templates", name, tenant=tenant)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from cortex_plane.http.auth import ThePlane, require
 from cortex_plane.http.idempotency import IdempotencyKey, created
-from cortex_plane.http.inputs import Id, Input, Moment, Name, NamePath
+from cortex_plane.http.inputs import Name, NamePath
 from cortex_plane.http.lookups import job_in
 from cortex_plane.http.middleware import PREFIX
 from cortex_plane.ids import NewId
 from cortex_plane.jobs.fields import PRIORITY_LIMIT, TAG_LIMIT
-from cortex_plane.jobs.http_inputs import ONE_TIME_ONLY, ListLimit, RetryInput, Seconds, deadline_in
+from cortex_plane.jobs.http_inputs import LastingFields, SubmissionFields
 from cortex_plane.jobs.model import Job, KeyMode
-from cortex_plane.jobs.retry import MAX_RETRIES_LIMIT
 from cortex_plane.people.http_sessions import session_of
 from cortex_plane.people.roles import Caller, Role
 from cortex_plane.templates.model import Template
@@ -29,50 +28,19 @@ Submitter = Annotated[Caller, require(Role.SUBMITTER)]
 Operator = Annotated[Caller, require(Role.OPERATOR)]
 
 
-class SaveTemplate(Input):
+class SaveTemplate(LastingFields):
     agent: Name = Field(examples=["release-bot"])
     params: dict[str, Any] = Field(default={}, description="The arguments of its jobs.")
-    queue: Name | None = None
-    priority: int = Field(default=0, ge=-PRIORITY_LIMIT, le=PRIORITY_LIMIT)
-    max_retries: int | None = Field(default=None, ge=0, le=MAX_RETRIES_LIMIT)
-    retry: RetryInput | None = None
-    run_timeout_seconds: ListLimit | None = Field(default=None, description="How long one run may take.")
-    deadline_seconds: ListLimit | None = Field(default=None, description="How long after its submission a job must have ended.")
-    tags: list[Name] = Field(default=[], max_length=TAG_LIMIT)
 
 
-class SubmitTemplate(Input):
+class SubmitTemplate(SubmissionFields):
     """What is not given is as the template says."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=ONE_TIME_ONLY)
-
     overrides: dict[str, Any] = Field(default={}, description="Replace keys of its params.", examples=[{"version": "1.4.0"}])
-    queue: Name | None = None
-    priority: int | None = Field(default=None, ge=-PRIORITY_LIMIT, le=PRIORITY_LIMIT)
-    run_at: Moment | None = None
-    delay_seconds: Seconds | None = None
-    job_key: Name | None = None
-    key_mode: KeyMode | None = None
-    serial_key: Name | None = None
-    tags: list[Name] | None = Field(default=None, max_length=TAG_LIMIT)
-    max_retries: int | None = Field(default=None, ge=0, le=MAX_RETRIES_LIMIT)
-    run_timeout_seconds: ListLimit | None = None
-    deadline_at: Moment | None = None
-    deadline_seconds: ListLimit | None = None
-    session: Id | None = Field(
-        default=None, description="The session that it comes out of: yours, or for operators any of the tenant."
-    )
-
-    def options(self, caller: Caller) -> dict[str, Any]:
-        renamed = ("overrides", "delay_seconds", "run_timeout_seconds", "deadline_at", "deadline_seconds")
-        given = {name: value for name, value in self if value is not None and name not in renamed}
-        if self.delay_seconds is not None:
-            given["delay"] = self.delay_seconds
-        if self.run_timeout_seconds is not None:
-            given["run_timeout"] = self.run_timeout_seconds
-        if (deadline := deadline_in(self.deadline_at, self.deadline_seconds)) is not None:
-            given["deadline"] = deadline
-        return {**given, "tenant": caller.tenant, "created_by": caller.name}
+    queue: Name | None = Field(default=None, description="Otherwise the template's.")
+    priority: int | None = Field(default=None, ge=-PRIORITY_LIMIT, le=PRIORITY_LIMIT)  # type: ignore[assignment]
+    key_mode: KeyMode | None = None  # type: ignore[assignment]
+    tags: list[Name] | None = Field(default=None, max_length=TAG_LIMIT)  # type: ignore[assignment]
 
 
 @router.get("")
@@ -90,20 +58,7 @@ async def get_template(caller: Viewer, plane: ThePlane, name: NamePath) -> Templ
 @router.put("/{name}")
 async def save_template(caller: Operator, plane: ThePlane, name: NamePath, body: SaveTemplate) -> Template:
     """Saves it under this name, or changes it: then its version is counted up. The same again changes nothing."""
-    return await plane.templates.save(
-        name,
-        body.agent,
-        body.params,
-        queue=body.queue,
-        priority=body.priority,
-        max_retries=body.max_retries,
-        retry=body.retry.policy() if body.retry else None,
-        run_timeout=body.run_timeout_seconds,
-        deadline=body.deadline_seconds,
-        tags=body.tags,
-        tenant=caller.tenant,
-        created_by=caller.name,
-    )
+    return await plane.templates.save(name, body.agent, body.params, **body.options(caller))
 
 
 @router.delete("/{name}", status_code=204, response_model=None)

@@ -8,47 +8,34 @@ from datetime import datetime
 from typing import Any, NewType
 
 from cortex_plane.errors import NotFound, did_you_mean
+from cortex_plane.jobs.fields import TemplateFields
 from cortex_plane.jobs.model import TenantId
-from cortex_plane.jobs.retry import RetryPolicy
 
 TemplateId = NewType("TemplateId", str)
 
 
-@dataclass(frozen=True, slots=True)
-class NewTemplate:
-    """A checked template. `params` is JSON text in normal form; None means: as the agent says."""
-
+@dataclass(frozen=True, kw_only=True)
+class TemplateName:
     id: TemplateId
     tenant_id: TenantId
     name: str
     job_type: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTemplate(TemplateName):
+    """A checked template. `params` and `options` are JSON text in normal form."""
+
     params: str
-    queue: str | None = None
-    priority: int = 0
-    max_retries: int | None = None
-    retry_policy: RetryPolicy | None = None
-    run_timeout_seconds: float | None = None
-    deadline_seconds: float | None = None
-    tags: tuple[str, ...] = ()
+    options: str
     created_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+@dataclass(frozen=True, kw_only=True)
+class Template(TemplateFields, TemplateName):
     """A template as the database holds it. `version` is counted up by every change."""
 
-    id: TemplateId
-    tenant_id: TenantId
-    name: str
-    job_type: str
     params: dict[str, Any]
-    queue: str | None
-    priority: int
-    max_retries: int | None
-    retry_policy: RetryPolicy | None
-    run_timeout_seconds: float | None
-    deadline_seconds: float | None
-    tags: list[str]
     version: int
     created_by: str | None
     changed_by: str | None

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
 from cortex_plane.costs.service import check_budgets
 from cortex_plane.errors import InvalidInput
-from cortex_plane.jobs.fields import PAYLOAD_LIMIT_BYTES, Submission, SubmitOptions, check_submit_options, refuse_timeout
+from cortex_plane.jobs.fields import (
+    PAYLOAD_LIMIT_BYTES,
+    Submission,
+    SubmitOptions,
+    TemplateOptions,
+    check_submit_options,
+    check_template_options,
+    refuse_timeout,
+    template_json,
+    template_options,
+)
 from cortex_plane.jobs.handle import JobHandle
 from cortex_plane.jobs.model import DEFAULT_TENANT, JobId, NewJob, TenantId
 from cortex_plane.jobs.submission import checked
+from cortex_plane.json import dumps
 from cortex_plane.people.model import checked_noun_name
 from cortex_plane.people.sessions import check_sessions
 from cortex_plane.templates.model import NewTemplate, Template, TemplateId, TemplateNotFound
@@ -20,7 +30,6 @@ from cortex_plane.templates.model import NewTemplate, Template, TemplateId, Temp
 if TYPE_CHECKING:
     from cortex_plane.agents.directory import Directory
     from cortex_plane.ids import NewId
-    from cortex_plane.jobs.retry import RetryPolicy
     from cortex_plane.plane import Plane
     from cortex_plane.stores import Store
 
@@ -41,9 +50,6 @@ async def not_found(store: Store, tenant_id: TenantId, name: str) -> TemplateNot
 # Saves a job definition under a name. What would be refused when a job is submitted is refused here already.
 
 
-OF_ONE_JOB = ("run_at", "delay", "job_key", "serial_key")
-
-
 async def save_template(
     store: Store,
     directory: Directory,
@@ -54,13 +60,6 @@ async def save_template(
     payload_limit_bytes: int = PAYLOAD_LIMIT_BYTES,
 ) -> Template:
     """`asked` is what its jobs will be; `asked.created_by` is who saves it."""
-    for field in OF_ONE_JOB:
-        if getattr(asked, field) is not None:
-            raise InvalidInput(f"{field} belongs to a single job. Give it when you submit from the template.", field=field)
-    if isinstance(asked.deadline, datetime):
-        raise InvalidInput(
-            "A template takes a deadline as a length of time, counted from the submission of each job.", field="deadline"
-        )
     job = await checked(directory, new_id, asked, payload_limit_bytes, later=None)
     template = NewTemplate(
         id=TemplateId(new_id()),
@@ -68,13 +67,7 @@ async def save_template(
         name=checked_noun_name(name),
         job_type=job.job_type,
         params=job.payload,
-        queue=asked.queue,
-        priority=job.priority,
-        max_retries=asked.max_retries,
-        retry_policy=job.retry_policy,
-        run_timeout_seconds=job.timeout_seconds,
-        deadline_seconds=None if asked.deadline is None else job.deadline_seconds,
-        tags=job.tags,
+        options=dumps(template_json(asked)),
         created_by=job.created_by,
     )
     return await store.templates.put(template, asked.created_by)
@@ -133,15 +126,9 @@ def submission_from(template: Template, overrides: Mapping[str, Any] | None, opt
             f"overrides must be a dict of the agent's arguments by name, not a {type(overrides).__name__}.", field="overrides"
         )
     refuse_timeout(options)
-    own: dict[str, Any] = {
-        "queue": template.queue,
-        "priority": template.priority,
-        "max_retries": template.max_retries if "retry" not in options else None,
-        "retry": template.retry_policy,
-        "run_timeout": template.run_timeout_seconds,
-        "deadline": template.deadline_seconds,
-        "tags": template.tags,
-    }
+    own = template_options(template)
+    if "retry" in options:
+        own["max_retries"] = None
     return Submission(template.job_type, {**template.params, **(overrides or {})}, **{**own, **options})
 
 
@@ -158,31 +145,22 @@ class TemplateService:
         name: str,
         agent: str,
         params: Mapping[str, Any] | None = None,
-        *,
-        queue: str | None = None,
-        priority: int = 0,
-        max_retries: int | None = None,
-        retry: RetryPolicy | None = None,
-        run_timeout: float | timedelta | None = None,
-        deadline: float | timedelta | None = None,
-        tags: Sequence[str] = (),
-        tenant: str = DEFAULT_TENANT,
-        created_by: str | None = None,
+        **options: Unpack[TemplateOptions],
     ) -> Template:
-        """Under a name that is taken, the template is changed and its version counted up."""
-        asked = Submission(
-            agent,
-            params,
-            queue,
-            priority,
-            max_retries=max_retries,
-            retry=retry,
-            run_timeout=run_timeout,
-            deadline=deadline,
-            tags=tags,
-            tenant=tenant,
-            created_by=created_by,
-        )
+        """Under a name that is taken, the template is changed and its version counted up.
+
+        Args:
+            name: The name of the template in its tenant.
+            agent: The agent of its jobs.
+            params: The arguments of its jobs, by name.
+            **options: See `Submission`; those of a single job are given when it is submitted.
+
+        Raises:
+            UnknownAgent: No program has registered an agent of that name.
+            InvalidInput: An argument or an option is wrong; `field` names it.
+        """
+        check_template_options("templates.save", options)
+        asked = Submission(agent, params, **options)
         limit = self._plane.settings.payload_limit_bytes
         return await save_template(
             self._plane.store, self._plane.directory, self._plane._ids, name, asked, payload_limit_bytes=limit

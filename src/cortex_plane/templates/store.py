@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cortex_plane.audit.model import AuditEntry
+from cortex_plane.jobs.fields import template_fields
 from cortex_plane.jobs.model import TenantId
-from cortex_plane.jobs.retry import RetryPolicy
 from cortex_plane.json import dumps, loads
 from cortex_plane.storage import rows
 from cortex_plane.storage.transactions import Transaction, query
@@ -37,22 +37,7 @@ class TemplateStore:
 
 
 def _put(template: NewTemplate, actor: str | None) -> Transaction[Template]:
-    saved = yield from query(
-        "templates/put",
-        id=template.id,
-        tenant_id=template.tenant_id,
-        name=template.name,
-        job_type=template.job_type,
-        params=template.params,
-        queue=template.queue,
-        priority=template.priority,
-        max_retries=template.max_retries,
-        retry_policy=dumps(template.retry_policy.to_json()) if template.retry_policy else None,
-        timeout_seconds=template.run_timeout_seconds,
-        deadline_seconds=template.deadline_seconds,
-        tags=dumps(list(template.tags)),
-        created_by=template.created_by,
-    )
+    saved = yield from query("templates/put", **vars(template))
     yield from _record("TEMPLATE_SAVED", template.tenant_id, template.name, actor, saved)
     [row] = yield from query("templates/get", tenant_id=template.tenant_id, name=template.name)
     return _template(row)
@@ -73,20 +58,13 @@ def _record(action: str, tenant_id: TenantId, name: str, actor: str | None, chan
 
 
 def _template(row: Row) -> Template:
-    policy = row["retry_policy"]
     return Template(
         id=TemplateId(str(row["id"])),
         tenant_id=TenantId(str(row["tenant_id"])),
         name=row["name"],
         job_type=row["job_type"],
+        **template_fields(loads(row["options"])),
         params=loads(row["params"]),
-        queue=row["queue"],
-        priority=row["priority"],
-        max_retries=row["max_retries"],
-        retry_policy=None if policy is None else RetryPolicy.from_json(loads(policy)),
-        run_timeout_seconds=row["timeout_seconds"],
-        deadline_seconds=row["deadline_seconds"],
-        tags=loads(row["tags"]),
         version=row["version"],
         created_by=row["created_by"],
         changed_by=row["changed_by"],

@@ -1001,13 +1001,7 @@ create table cortex.job_template (
   name text not null check (name <> ''),
   job_type text not null,
   params jsonb not null default '{}' check (jsonb_typeof(params) = 'object'),
-  queue text check (queue <> ''),
-  priority int not null default 0 check (priority between -1000000 and 1000000),
-  max_retries int check (max_retries between 0 and 100),
-  retry_policy jsonb,
-  timeout_seconds double precision check (timeout_seconds > 0),
-  deadline_seconds double precision check (deadline_seconds > 0),
-  tags jsonb not null default '[]' check (jsonb_typeof(tags) = 'array'),
+  options jsonb not null default '{}' check (jsonb_typeof(options) = 'object'),
   version int not null default 1 check (version > 0),
   created_by text,
   changed_by text,
@@ -1022,14 +1016,7 @@ comment on column cortex.job_template.tenant_id is 'Who owns it.';
 comment on column cortex.job_template.name is 'Unique within the tenant.';
 comment on column cortex.job_template.job_type is 'The agent of its jobs.';
 comment on column cortex.job_template.params is 'Their payload; a caller may replace single keys.';
-comment on column cortex.job_template.queue is 'Where they wait; null means the agent''s queue.';
-comment on column cortex.job_template.priority is 'Higher runs first.';
-comment on column cortex.job_template.max_retries is 'Retries allowed; null means as the agent says.';
-comment on column cortex.job_template.retry_policy is 'How they are retried; null means as the agent says.';
-comment on column cortex.job_template.timeout_seconds is 'How long one run may take; null means as the agent says.';
-comment on column cortex.job_template.deadline_seconds is
-  'How long after its submission a job must have ended; null means as the agent says.';
-comment on column cortex.job_template.tags is 'Labels, a JSON array of texts.';
+comment on column cortex.job_template.options is 'Other options of their submission, such as queue, priority and tags, by their names over HTTP.';
 comment on column cortex.job_template.version is 'Counted up by every change.';
 comment on column cortex.job_template.created_by is 'Who saved it first.';
 comment on column cortex.job_template.changed_by is 'Who last changed what its jobs are. They stand behind those jobs.';
