@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cortex_plane import Context, Happened, InvalidInput, StepFailed
+from cortex_plane import Applied, Context, InvalidInput, StepFailed
 from cortex_plane.testing import TestPlane
 from tests.durable.test_versions import Calls
 from tests.end_to_end.inspection import query
@@ -164,9 +164,9 @@ async def test_a_job_that_waits_for_its_child_is_ongoing(scene: Scene) -> None:
 async def test_an_uncertain_tool_is_neither_called_nor_asked_about(scene: Scene) -> None:
     asked: list[str] = []
 
-    async def verify(invocation_id: str) -> Happened:
+    async def verify(invocation_id: str) -> Applied:
         asked.append(invocation_id)
-        return Happened()
+        return Applied()
 
     async def handler(ctx: Context) -> None:
         await ctx.tool("pay", verify=verify)(scene.calls.step("pay"))

@@ -68,7 +68,7 @@ def artifact_path(folder: Path, content: bytes | str | Path, name: str | None) -
     return folder / _checked(name if name is not None else source.name if source else None)
 
 
-def keep_artifact(target: Path, content: bytes | str | Path) -> None:
+def store_artifact(target: Path, content: bytes | str | Path) -> None:
     """A file appears under its name only when it is whole and on disk. Slow: not in an event loop."""
     make_private_folder(target.parent)
     unfinished = target.with_name(f".{uuid4().hex}")  # Of its own: two branches may write the same name at once.

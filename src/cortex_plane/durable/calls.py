@@ -28,13 +28,13 @@ NO_RETRY = RetryPolicy(max_retries=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class Applied:
     """What `verify` returns when the call took effect: the result that it would have returned."""
 
     result: Any = None
 
 
-Verify = Callable[[str], Awaitable[Happened | None] | Happened | None]
+Verify = Callable[[str], Awaitable[Applied | None] | Applied | None]
 """Asked with the invocation id whether a call took effect; None when it did not."""
 
 

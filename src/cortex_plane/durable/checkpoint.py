@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -36,6 +36,7 @@ from cortex_plane.worker.threads import in_a_thread
 
 if TYPE_CHECKING:
     from cortex_plane.agents.model import AgentConfig
+    from cortex_plane.durable.store import CheckpointStore
 
 log = structlog.get_logger()
 
@@ -60,13 +61,15 @@ class Sizes:
 
 
 DEFAULT_SIZES = Sizes()
-LAST_WORDS_BYTES = 4 * segments.SEAL_ABOVE_BYTES
+FINAL_CHECKPOINT_BYTES = 4 * segments.SEAL_ABOVE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """What a worker lends to the runs in it."""
+class RunServices:
+    """The functions and objects of the worker that its runs use: storage, clock, ids, limits, telemetry."""
 
+    checkpoints: CheckpointStore
+    trace: Callable[[JobId], Awaitable[tuple[str | None, str | None]]]
     save: Callable[[Checkpoint], Awaitable[None]]
     submit: Callable[[Claimed, Submission, JobId, str], Awaitable[None]]
     submit_group: Callable[..., Awaitable[tuple[GroupId, list[JobId]]]]
@@ -87,6 +90,10 @@ class Services:
     reporter: Reporter
     files: Path
     sizes: Sizes
+    agent_ids: Mapping[str, str] = field(default_factory=dict)
+    """By job type."""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    """The fingerprint of each agent's code, by job type."""
     fault: Fault | None = None
     reworded: Callable[[str], None] | None = None
     """For replays: told which approval would be asked again; the replay goes on as if it was decided alike."""
@@ -102,7 +109,7 @@ class Recorder:
         agent_id: str,
         config: AgentConfig,
         prompt_hash: str,
-        services: Services,
+        services: RunServices,
         journal: Journal | None = None,
         last_id: str | None = None,
     ) -> None:
@@ -221,11 +228,11 @@ class Recorder:
         }
         return with_crc(fields | parts), parts["memory_context"]["working_data"][RESERVED]["spent_cents"]
 
-    def last_words(self, status: str) -> Checkpoint | None:
+    def final_checkpoint(self, status: str) -> Checkpoint | None:
         """The checkpoint that goes with the outcome, in one statement as long as it brings no segment."""
-        return self.snapshot("end", status, LAST_WORDS_BYTES)
+        return self.snapshot("end", status, FINAL_CHECKPOINT_BYTES)
 
-    def last_words_of_a_failure(self, raised: BaseException | None, ends: bool) -> Checkpoint | None:
+    def final_checkpoint_of_failure(self, raised: BaseException | None, ends: bool) -> Checkpoint | None:
         """Recorded failures that the run has ended with are taken back: the next run makes these calls again. What succeeded and
         was to be written later, inside a step for example, is kept. None if there is nothing to say, or if it is not known what
         of the record is written."""
@@ -233,7 +240,7 @@ class Recorder:
         is_new = self.journal.order > self._built_order
         if self._unwritten or not (is_new or any(again) or (ends and self.last_id is not None)):
             return None
-        return self.last_words("failed" if ends else "in_progress")
+        return self.final_checkpoint("failed" if ends else "in_progress")
 
     @property
     def unwritten_cents(self) -> int:

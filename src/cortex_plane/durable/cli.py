@@ -25,7 +25,7 @@ from cortex_plane.errors import CheckpointCorrupted, InvalidInput
 
 if TYPE_CHECKING:
     from cortex_plane.client import Client
-    from cortex_plane.durable.service import Finding
+    from cortex_plane.durable.service import CheckpointFinding
     from cortex_plane.jobs.model import JobId
     from cortex_plane.plane import Plane
 
@@ -245,7 +245,7 @@ def _as_stored(text: str) -> Any:
         return text
 
 
-async def _looked_at(findings: AsyncIterator[Finding], verb: str, as_json: bool) -> int:
+async def _looked_at(findings: AsyncIterator[CheckpointFinding], verb: str, as_json: bool) -> int:
     """Says in a terminal how far it is, and then what was found; returns the exit code."""
     from cortex_plane.cli.output import console, print_json
 
@@ -267,7 +267,7 @@ async def _looked_at(findings: AsyncIterator[Finding], verb: str, as_json: bool)
     return EXIT_FOUND if damaged else 0
 
 
-def _report(count: int, damaged: Sequence[Finding], verb: str) -> None:
+def _report(count: int, damaged: Sequence[CheckpointFinding], verb: str) -> None:
     from cortex_plane.cli.output import console, table, words
 
     say = console()
@@ -281,7 +281,7 @@ def _report(count: int, damaged: Sequence[Finding], verb: str) -> None:
     say.print(table(["JOB", "AGENT", "STEPS", "KIND", "PROBLEM"], rows, right=[2]))
 
 
-def _report_asking(asking: Sequence[Finding]) -> None:
+def _report_asking(asking: Sequence[CheckpointFinding]) -> None:
     from cortex_plane.cli.output import console, table, words
 
     if not asking:

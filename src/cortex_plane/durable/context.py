@@ -14,7 +14,7 @@ from cortex_plane.approvals.model import Approval, Escalation, Gate, Names, OnCh
 from cortex_plane.costs.model import check_cents
 from cortex_plane.durable import waits as flow
 from cortex_plane.durable.approvals import Arguments, Async, Call, Gathering, Plain, Result, WorkCall, ask
-from cortex_plane.durable.artifacts import Kept, artifact_path, keep_artifact
+from cortex_plane.durable.artifacts import Kept, artifact_path, store_artifact
 from cortex_plane.durable.calls import PLAIN, OnUncertain, StepOptions, ToolOptions, UncertainOn, Verify, options_of
 from cortex_plane.durable.cleanup import Cleaning, CleanupScope
 from cortex_plane.durable.memory import Memory, check_count, tokens_in
@@ -28,7 +28,7 @@ from cortex_plane.worker.reporter import RunLog
 from cortex_plane.worker.threads import in_a_thread
 
 if TYPE_CHECKING:
-    from cortex_plane.durable.checkpoint import Recorder, Services
+    from cortex_plane.durable.checkpoint import Recorder, RunServices
     from cortex_plane.durable.children import Callee
     from cortex_plane.jobs.fields import Submission
     from cortex_plane.jobs.retry import RetryPolicy
@@ -50,11 +50,11 @@ class Context:
         "cost_cents",
         "details",
         "job_id",
-        "lent",
         "open_recorder",
         "queue",
         "recorder",
         "run_id",
+        "services",
         "stopping",
         "tenant_id",
     )
@@ -84,7 +84,7 @@ class Context:
 
         self.recorder: Recorder | None = None
         self.open_recorder: Callable[[], Recorder] | None = None
-        self.lent: Services | None = None
+        self.services: RunServices | None = None
 
     @classmethod
     def of(cls, claimed: Claimed) -> Context:
@@ -150,7 +150,7 @@ class Context:
         same in every repetition. Everything after the function is passed to it; options are given apart:
         `await ctx.tool("pay", verify=ask_the_bank)(pay, amount)`.
 
-        `verify(invocation_id)` is asked before any repetition: `Happened(result)`, or None when the call took no effect.
+        `verify(invocation_id)` is asked before any repetition: `Applied(result)`, or None when the call took no effect.
         `on_uncertain` decides where there is no `verify` and nobody knows whether the call took effect: "fail" raises
         ToolUncertain, "rerun" calls again, "ask" asks an approver.
         `uncertain_on` are exceptions that leave it open whether the call took effect, besides TimeoutError and ConnectionError.
@@ -325,21 +325,21 @@ class Context:
     @property
     def log(self) -> RunLog:
         """A structured logger that knows the job. Its lines are stored with the run."""
-        return RunLog(self.job_id, self.run_id, self.agent, self.lent.reporter if self.lent else None)
+        return RunLog(self.job_id, self.run_id, self.agent, self.services.reporter if self.services else None)
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
         """How far the job is, for people who watch."""
-        if self.lent is not None:
-            self.lent.reporter.tell(self.job_id, self.run_id, "progress", {"done": done, "total": total, "text": text})
+        if self.services is not None:
+            self.services.reporter.tell(self.job_id, self.run_id, "progress", {"done": done, "total": total, "text": text})
 
     def artifact(self, content: bytes | str | Path, name: str | None = None) -> Kept:
         """Keeps a file with the run: bytes under a name, or a copy of a file. Doing so again replaces it.
 
         `path = await ctx.artifact(b"...", "report.pdf")`: the file is written in a thread, and is on disk then. A plain function
         does not await it: the file is on disk when the call returns, and `.path` says where."""
-        if self.lent is None:
+        if self.services is None:
             raise InvalidInput("There is no folder for artifacts here.", field="artifact")
-        folder = self.lent.files / "runs" / self.job_id / self.run_id / "artifacts"
+        folder = self.services.files / "runs" / self.job_id / self.run_id / "artifacts"
         path = artifact_path(folder, content, name)
         if self.recorder is not None or self.open_recorder is not None:  # Of an async handler.
             recorder, unawaited = self._durable, self._durable.unawaited
@@ -354,7 +354,7 @@ class Context:
         return Kept(path, None, lambda one: None)
 
     def _keep(self, path: Path, content: bytes | str | Path) -> None:
-        keep_artifact(path, content)
+        store_artifact(path, content)
         with _adding:
             self.details = {**(self.details or {})}
             self.details["artifacts"] = sorted({*self.details.get("artifacts", ()), str(path)})

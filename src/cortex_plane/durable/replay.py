@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from cortex_plane.durable.checkpoint import DEFAULT_SIZES, Recorder, Services
+from cortex_plane.durable.checkpoint import DEFAULT_SIZES, Recorder, RunServices
 from cortex_plane.durable.context import Context
 from cortex_plane.durable.resume import resume
 from cortex_plane.durable.suspension import AwaitChild, RunStopped, Suspension
@@ -62,12 +62,12 @@ class Silent(Reporter):
 async def replay(checkpoints: CheckpointStore, job: Job, agent: AgentCode, clock: Clock, new_id: NewId) -> Replay:
     with TemporaryDirectory(prefix="cortex-replay-") as folder:
         reworded: list[str] = []
-        services = _services(clock, new_id, Path(folder), reworded.append)
+        services = _services(checkpoints, clock, new_id, Path(folder), reworded.append)
         claimed = _claimed(job, new_id)
         continuing = replace(agent, on_prompt_change="continue")
         recorder = await resume(checkpoints, claimed, continuing, job.agent_id, services)
         context = Context.of(claimed)
-        context.recorder, context.lent = recorder, services
+        context.recorder, context.services = recorder, services
         recorded = len(recorder.journal.unasked)
         verdict, message = await _compared(context, recorder, agent, job)
         if reworded:
@@ -151,7 +151,9 @@ def _is_wanted(recorder: Recorder, key: str) -> bool:
     return not answered and not key.rpartition("/")[2].startswith("$")
 
 
-def _services(clock: Clock, new_id: NewId, files: Path, reworded: Callable[[str], None] | None = None) -> Services:
+def _services(
+    checkpoints: CheckpointStore, clock: Clock, new_id: NewId, files: Path, reworded: Callable[[str], None]
+) -> RunServices:
     async def save(checkpoint: Checkpoint) -> None:
         raise AssertionError("a replay writes nothing")
 
@@ -176,7 +178,9 @@ def _services(clock: Clock, new_id: NewId, files: Path, reworded: Callable[[str]
     async def now() -> Instant:
         return clock.now()
 
-    return Services(
+    return RunServices(
+        checkpoints=checkpoints,
+        trace=unreachable,
         save=save,
         submit=unreachable,
         submit_group=unreachable,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import structlog
 
 from cortex_plane.audit.model import AuditEntry
-from cortex_plane.durable.checkpoint import Recorder, Services
+from cortex_plane.durable.checkpoint import Recorder, RunServices
 from cortex_plane.durable.journal import Journal
 from cortex_plane.durable.load import Blob, Record, blob_digests, check_blobs, checked_record, journal_from
 from cortex_plane.durable.schema import RESERVED, StoredCheckpoint, resealed
@@ -38,7 +38,7 @@ MOST_HANDED_BACK = 10
 
 
 async def resume(
-    checkpoints: CheckpointStore, claimed: Claimed, agent: AgentCode, agent_id: str, services: Services, code: str = ""
+    checkpoints: CheckpointStore, claimed: Claimed, agent: AgentCode, agent_id: str, services: RunServices, code: str = ""
 ) -> Recorder:
     """Raises CheckpointCorrupted, CodeChanged or KnownMisfit when the job cannot go on; nothing is changed then.
 

@@ -26,7 +26,7 @@ NAME_LIMIT = 200
 Begins = Callable[[str], None]
 
 
-class Scope:
+class StepScope:
     """A branch of the handler: counts how often each name was used in it. `begins` is told of each call that begins."""
 
     __slots__ = ("_begins", "_seen", "in_gather", "in_step", "path")
@@ -47,25 +47,25 @@ class Scope:
         self._begins(key)
         return key
 
-    def inside(self, key: str) -> Scope:
-        return Scope(self._begins, f"{key}/", in_step=True, in_gather=self.in_gather)
+    def inside(self, key: str) -> StepScope:
+        return StepScope(self._begins, f"{key}/", in_step=True, in_gather=self.in_gather)
 
-    def branches(self, count: int) -> list[Scope]:
+    def branches(self, count: int) -> list[StepScope]:
         gather = self.key("gather")
-        return [Scope(self._begins, f"{gather}[{number}]/", in_step=self.in_step, in_gather=True) for number in range(count)]
+        return [StepScope(self._begins, f"{gather}[{number}]/", in_step=self.in_step, in_gather=True) for number in range(count)]
 
 
-_current: ContextVar[Scope | None] = ContextVar("cortex_scope", default=None)
+_current: ContextVar[StepScope | None] = ContextVar("cortex_scope", default=None)
 
 
 class Scopes:
     """The scopes of one run, and the tasks that may use them."""
 
     def __init__(self, begins: Begins) -> None:
-        self._top = Scope(begins)
+        self._top = StepScope(begins)
         self._tasks: set[asyncio.Task[object] | None] = {asyncio.current_task()}
 
-    def here(self) -> Scope:
+    def here(self) -> StepScope:
         if asyncio.current_task() not in self._tasks:
             raise InvalidInput(
                 "The context was used from a task that it does not know, so its steps could not be told apart when the job is "
@@ -83,7 +83,7 @@ class Scopes:
         """The task that runs now is the handler's."""
         self._tasks.add(asyncio.current_task())
 
-    def entered(self, scope: Scope) -> Entered:
+    def entered(self, scope: StepScope) -> Entered:
         """For a `with` block: what is asked for inside of it belongs to this scope, and its task may ask."""
         return Entered(self._tasks, scope)
 
@@ -91,7 +91,7 @@ class Scopes:
 class Entered:
     __slots__ = ("_known", "_scope", "_task", "_tasks", "_token")
 
-    def __init__(self, tasks: set[asyncio.Task[object] | None], scope: Scope) -> None:
+    def __init__(self, tasks: set[asyncio.Task[object] | None], scope: StepScope) -> None:
         self._tasks, self._scope = tasks, scope
 
     def __enter__(self) -> None:

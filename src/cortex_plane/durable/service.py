@@ -31,7 +31,7 @@ REPLAY_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckpointFinding:
     """What a look at one job's checkpoint found. `problem` is None when a worker could resume from it."""
 
     job_id: JobId
@@ -58,13 +58,13 @@ class Checkpoints:
         store = self._plane.store
         return checked_blob(await _stored(store, (await find_job(store, id_or_prefix)).id))
 
-    async def verify(self) -> AsyncIterator[Finding]:
+    async def verify(self) -> AsyncIterator[CheckpointFinding]:
         """Looks at the checkpoint of every job that has not ended."""
         store = self._plane.store
         async for stored in _live(store):
             yield await _found(store, stored, None)
 
-    async def try_migrations(self) -> AsyncIterator[Finding]:
+    async def try_migrations(self) -> AsyncIterator[CheckpointFinding]:
         """What resuming each live job with this code would run into: the platform's migrations, the agent's own, renamed steps,
         steps that do not fit the record, approvals that would be asked again. Handlers are called as `replay` calls them: they
         get what is recorded, and nothing new is done. Nothing is changed: a job is migrated when it is resumed. Jobs of agents
@@ -74,7 +74,7 @@ class Checkpoints:
             if stored.job_type in self._plane.agents:
                 yield await self._tried(store, stored)
 
-    async def _tried(self, store: Store, stored: StoredCheckpoint) -> Finding:
+    async def _tried(self, store: Store, stored: StoredCheckpoint) -> CheckpointFinding:
         found = await _found(store, stored, self._plane)
         agent, job = self._plane.agents[stored.job_type], await store.jobs.get(stored.job_id)
         if found.problem is not None or agent.kind != "async" or job is None or job.status.is_terminal:
@@ -145,7 +145,7 @@ async def _live(store: Store) -> AsyncIterator[StoredCheckpoint]:
         after = page[-1].job_id
 
 
-async def _found(store: Store, stored: StoredCheckpoint, plane: Plane | None) -> Finding:
+async def _found(store: Store, stored: StoredCheckpoint, plane: Plane | None) -> CheckpointFinding:
     size, steps = len(stored.document.encode()), 0
     try:
         record = checked_record(await _with_segments(store, stored))
@@ -155,10 +155,12 @@ async def _found(store: Store, stored: StoredCheckpoint, plane: Plane | None) ->
             code = plane.agents[stored.job_type]
             journal_from(record, blobs, code.state_migrations, code.renamed_steps)
     except CheckpointCorrupted as error:
-        return Finding(stored.job_id, stored.job_type, steps, size, error.details, error.kind)
+        return CheckpointFinding(stored.job_id, stored.job_type, steps, size, error.details, error.kind)
     except Exception as error:  # The agent's own migrations may raise anything.
-        return Finding(stored.job_id, stored.job_type, steps, size, f"{type(error).__name__}: {error}", "migration_failed")
-    return Finding(stored.job_id, stored.job_type, steps, size)
+        return CheckpointFinding(
+            stored.job_id, stored.job_type, steps, size, f"{type(error).__name__}: {error}", "migration_failed"
+        )
+    return CheckpointFinding(stored.job_id, stored.job_type, steps, size)
 
 
 async def _with_segments(store: Store, stored: StoredCheckpoint) -> StoredCheckpoint:

@@ -24,7 +24,7 @@ from cortex_plane.durable.approvals import Runner, ask_as, check_awaited_inside
 from cortex_plane.durable.calls import (
     HOW_TO_GO_ON,
     PLAIN_TOOL,
-    Happened,
+    Applied,
     ToolOptions,
     called,
     decode_result,
@@ -38,7 +38,7 @@ from cortex_plane.durable.calls import (
 from cortex_plane.durable.checkpoint import Recorder
 from cortex_plane.durable.journal import INLINE_BYTES, name_of, scope_of
 from cortex_plane.durable.schema import Entry, ToolState
-from cortex_plane.durable.scopes import Scope, checked_step_name, is_beyond, sibling_branches
+from cortex_plane.durable.scopes import StepScope, checked_step_name, is_beyond, sibling_branches
 from cortex_plane.durable.steps import stay_in_budget
 from cortex_plane.durable.values import WrongType, return_type
 from cortex_plane.errors import CodeChanged, InvalidInput, StepFailed, ToolUncertain
@@ -56,7 +56,7 @@ IN_DOUBT = (TimeoutError, ConnectionError)
 class Invocation:
     """One tool call in this run: where it stands, what is recorded of it, and what is called."""
 
-    scope: Scope
+    scope: StepScope
     key: str
     tool: ToolState
     work: Callable[..., Any]
@@ -183,7 +183,7 @@ class ToolRunner(Runner):
         """A call that is not recorded: by a job that failed, and that this one runs again from the beginning, for example."""
         return self.options.verify is not None and self.changes_something and await self.recorder.repeats()
 
-    async def _check_new(self, scope: Scope, key: str, digest: str) -> None:
+    async def _check_new(self, scope: StepScope, key: str, digest: str) -> None:
         """A call that is new, while one that is recorded was not asked for: as likely as not it is the same one, and the code
         has renamed it, or moved it into a step, into a gather, or to another branch."""
         if not self.changes_something or not self.recorder.journal.unasked:
@@ -203,13 +203,13 @@ class ToolRunner(Runner):
         expected = journal.expected(aside=journal.is_aside(key))
         return {other: entry for other, entry in expected.items() if entry["kind"] == "tool" or entry.get("tools")}
 
-    def _is_passed(self, scope: Scope, other: str) -> bool:
+    def _is_passed(self, scope: StepScope, other: str) -> bool:
         """Whether the branch of a recorded call has ended, or does something else, without having asked for it."""
         branches = sibling_branches(scope.path, other)
         passed = self.recorder.journal.new_in
         return branches is not None and any(one.startswith(branches[1]) and other.startswith(one) for one in passed)
 
-    def _refuse(self, scope: Scope, key: str, other: str) -> NoReturn:
+    def _refuse(self, scope: StepScope, key: str, other: str) -> NoReturn:
         """`other` is what is recorded."""
         recorded = name_of(other)
         if scope_of(other) == scope.path and recorded != self.name:
@@ -340,7 +340,7 @@ class ToolRunner(Runner):
 
     # -- settling --------------------------------------------------------------------------------
 
-    async def _settled(self, call: Invocation) -> Happened | None:
+    async def _settled(self, call: Invocation) -> Applied | None:
         """What happened to a call that was begun; None when it is to be made again."""
         if not self.changes_something:
             return None
@@ -352,19 +352,19 @@ class ToolRunner(Runner):
             return await self._verified(call)
         return await self._decided(call) if call.in_doubt else None
 
-    async def _verified(self, call: Invocation) -> Happened | None:
+    async def _verified(self, call: Invocation) -> Applied | None:
         assert self.options.verify is not None
         happened = await called(self.options.verify, (call.tool.invocation_id,), {})
-        if happened is not None and not isinstance(happened, Happened):
+        if happened is not None and not isinstance(happened, Applied):
             raise InvalidInput(
-                f'verify of tool "{self.name}" must return Happened(result), or None when the call took no effect.',
+                f'verify of tool "{self.name}" must return Applied(result), or None when the call took no effect.',
                 field="verify",
             )
         if happened is None:
             call.tool.status = "failed"
         return happened
 
-    async def _decided(self, call: Invocation) -> Happened | None:
+    async def _decided(self, call: Invocation) -> Applied | None:
         if self.options.on_uncertain == "rerun":
             return None
         if self.options.on_uncertain == "ask" and not call.scope.in_gather:
@@ -377,7 +377,7 @@ class ToolRunner(Runner):
         noted_failure(self.recorder, self.name, call.key, call.entry(), error, call.started_at)
         return error
 
-    async def _ask_people(self, call: Invocation) -> Happened | None:
+    async def _ask_people(self, call: Invocation) -> Applied | None:
         """Approved, the call is made again; or it has happened, if the approver says so, with the result that they give."""
         tool, number = call.tool, call.asked + 1
         gate = Gate(
@@ -391,10 +391,10 @@ class ToolRunner(Runner):
             count("uncertain_calls", agent=self.recorder.claimed.job_type)
         decision = await ask_as(self.recorder, key, gate, self.name)
         call.asked = number
-        return Happened(decision.details["result"]) if decision.details["happened"] is True else None
+        return Applied(decision.details["result"]) if decision.details["happened"] is True else None
 
 
-def _is_same_call(scope: Scope, key: str, digest: str, other: str, entry: Entry) -> bool:
+def _is_same_call(scope: StepScope, key: str, digest: str, other: str, entry: Entry) -> bool:
     """Whether another branch has recorded what may be this call, in the same place of that branch."""
     branches = sibling_branches(scope.path, other)
     if branches is None:

@@ -23,7 +23,7 @@ from cortex_plane.worker.failures import BESIDES
 
 if TYPE_CHECKING:
     from cortex_plane.durable.checkpoint import Recorder
-    from cortex_plane.durable.scopes import Scope
+    from cortex_plane.durable.scopes import StepScope
 
 
 def now(recorder: Recorder) -> datetime:
@@ -128,7 +128,7 @@ def _first_of(failures: list[BaseException]) -> BaseException:
     return first
 
 
-async def _branch(recorder: Recorder, scope: Scope, work: Awaitable[Any]) -> Any:
+async def _branch(recorder: Recorder, scope: StepScope, work: Awaitable[Any]) -> Any:
     try:
         with recorder.scopes.entered(scope):
             return await work
@@ -137,7 +137,7 @@ async def _branch(recorder: Recorder, scope: Scope, work: Awaitable[Any]) -> Any
             recorder.journal.new_in.add(scope.path)
 
 
-def outside_gather(recorder: Recorder, what: str) -> Scope:
+def outside_gather(recorder: Recorder, what: str) -> StepScope:
     scope = recorder.scopes.here()
     if scope.in_gather:
         raise InvalidInput(

@@ -9,12 +9,12 @@ from cortex_plane.durable.checkpoint import DEFAULT_SIZES
 from cortex_plane.durable.context import Context
 from cortex_plane.durable.suspension import RunStopped
 from cortex_plane.errors import LeaseLost
-from cortex_plane.graphs.model import Answer, Asks, Holder, Question
+from cortex_plane.graphs.model import Asks, GraphAnswer, Holder, Question
 from cortex_plane.graphs.store import GraphExecutor, GraphStore, GraphThread
 from cortex_plane.json import dumps
 from cortex_plane.worker.failures import ApprovalDenied
 
-Ask = Callable[[Context, Question], Awaitable[Answer]]
+Ask = Callable[[Context, Question], Awaitable[GraphAnswer]]
 """Gets a question answered. Until it is, the job waits without a worker; asked again, it gives the same answer."""
 
 Handler = Callable[..., Awaitable[Any]]
@@ -25,7 +25,7 @@ def graph_handler(executor: GraphExecutor, checkpoints: Callable[[], Awaitable[G
         if ctx.recorder is not None:
             ctx.recorder.reach("before_step", "graph")  # A replay does nothing, so it ends here.
         watcher = Watcher(ctx)
-        sizes = ctx.lent.sizes if ctx.lent is not None else DEFAULT_SIZES
+        sizes = ctx.services.sizes if ctx.services is not None else DEFAULT_SIZES
         thread = GraphThread(ctx.job_id, Holder(ctx.job_id, ctx.run_id), await checkpoints(), watcher, sizes.limit_bytes)
         try:
             reached = await executor.run(thread, input)
@@ -41,7 +41,7 @@ def graph_handler(executor: GraphExecutor, checkpoints: Callable[[], Awaitable[G
     return run
 
 
-async def by_approval(ctx: Context, question: Question) -> Answer:
+async def by_approval(ctx: Context, question: Question) -> GraphAnswer:
     """The question as an approval of the job. A denial is an answer too: the graph decides what follows."""
     try:
         decided = await ctx.approval(
@@ -52,8 +52,8 @@ async def by_approval(ctx: Context, question: Question) -> Answer:
             name=f"interrupt {question.id}",
         )
     except ApprovalDenied as denied:
-        return Answer(False, denied.decided_by, denied.reason, question.details)
-    return Answer(decided.approved, decided.decided_by, decided.reason, decided.details)
+        return GraphAnswer(False, denied.decided_by, denied.reason, question.details)
+    return GraphAnswer(decided.approved, decided.decided_by, decided.reason, decided.details)
 
 
 class Watcher:

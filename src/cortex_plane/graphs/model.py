@@ -92,7 +92,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GraphAnswer:
     approved: bool
     decided_by: str | None = None
     reason: str | None = None

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from cortex_plane.errors import LeaseLost
-from cortex_plane.graphs.model import Answer, GraphCheckpoint, GraphQuery, GraphWrite, Holder, NewGraphCheckpoint, Packed, Reached
+from cortex_plane.graphs.model import (
+    GraphAnswer,
+    GraphCheckpoint,
+    GraphQuery,
+    GraphWrite,
+    Holder,
+    NewGraphCheckpoint,
+    Packed,
+    Reached,
+)
 from cortex_plane.json import dumps, embedded, loads
 from cortex_plane.storage.transactions import Transaction, query
 
@@ -45,7 +54,7 @@ class GraphExecutor(Protocol):
     async def run(self, thread: GraphThread, input: Mapping[str, Any]) -> Reached:  # noqa: A002 - the users' word
         """Begins the graph, or goes on where the thread stands, to its end or until it asks."""
 
-    async def resume(self, thread: GraphThread, answers: Mapping[str, Answer]) -> Reached:
+    async def resume(self, thread: GraphThread, answers: Mapping[str, GraphAnswer]) -> Reached:
         """Goes on with the answers to everything that it asks, by the ids of the questions."""
 
 

@@ -47,12 +47,12 @@ from cortex_plane.jobs.states import JobStatus
 from cortex_plane.metrics.service import count, histogram
 from cortex_plane.worker.failures import DeadlineExceeded, RunCancelled, RunTimedOut, TimedOut, described, failed, readable
 from cortex_plane.worker.reporter import current_run
-from cortex_plane.worker.threads import Answer, OwnTask, Threads, in_a_thread
+from cortex_plane.worker.threads import OwnTask, ThreadResult, Threads, in_a_thread
 
 if TYPE_CHECKING:
     from cortex_plane.agents.code import AgentCode
+    from cortex_plane.durable.checkpoint import RunServices
     from cortex_plane.jobs.model import Claimed
-    from cortex_plane.worker.services import Lent
 
 log = structlog.get_logger()
 
@@ -71,15 +71,15 @@ ONLY_PLAIN = (
 class Execution:
     """One run inside this worker."""
 
-    def __init__(self, claimed: Claimed, agent: AgentCode, threads: Threads, started_at: float, lent: Lent) -> None:
+    def __init__(self, claimed: Claimed, agent: AgentCode, threads: Threads, started_at: float, services: RunServices) -> None:
         self.claimed = claimed
         self.agent = agent
         self.context = Context.of(claimed)
-        self.context.lent = lent.services
+        self.context.services = services
         self._outside = sys.exception()
         if agent.kind == "async":
-            self.context.open_recorder = partial(_new_recorder, claimed, agent, lent, self._outside)
-        self._lent = lent
+            self.context.open_recorder = partial(_new_recorder, claimed, agent, services, self._outside)
+        self._services = services
         self.started_at = started_at
         self.task: OwnTask | None = None
         self._threads = threads
@@ -92,7 +92,7 @@ class Execution:
         """Its outcome is known, and waits to be written."""
         self.given_up = False
         """Its worker has left, and its job goes on elsewhere."""
-        self._thread: asyncio.Future[Answer] | None = None
+        self._thread: asyncio.Future[ThreadResult] | None = None
         self._raised: BaseException | None = None
 
     def end(self, why: Ending) -> None:
@@ -161,7 +161,7 @@ class Execution:
     async def run(self) -> Outcome | None:
         """How it ended; None when the run was superseded and its result is dropped."""
         current_run.set(self.claimed)
-        outcome = await (self._outcome() if self._lent.services.telemetry is None else self._traced())
+        outcome = await (self._outcome() if self._services.telemetry is None else self._traced())
         if isinstance(outcome, Failed | Done) and outcome.run is None and self.context.details is not None:
             outcome = replace(outcome, run=self.context.details)
         if isinstance(outcome, Failed) and outcome.waits is not None:
@@ -201,11 +201,11 @@ class Execution:
         return asked
 
     async def _traced(self) -> Outcome:
-        telemetry = self._lent.services.telemetry
+        telemetry = self._services.telemetry
         assert telemetry is not None
         kept: tuple[str | None, str | None] = None, None
         with suppress(Unavailable):  # A trace is a help, never a reason not to run.
-            kept = await self._lent.trace(self.claimed.job_id)
+            kept = await self._services.trace(self.claimed.job_id)
         with telemetry.running(self.claimed, *kept) as tell:
             outcome = await self._outcome()
             tell(outcome)
@@ -253,9 +253,9 @@ class Execution:
     # -- the durable side ------------------------------------------------------------------------
 
     async def _resumed(self) -> Recorder:
-        lent = self._lent
-        agent_id = lent.agent_ids[self.agent.job_type]
-        recorder = await resume(lent.checkpoints, self.claimed, self.agent, agent_id, lent.services, self._code)
+        services = self._services
+        agent_id = services.agent_ids[self.agent.job_type]
+        recorder = await resume(services.checkpoints, self.claimed, self.agent, agent_id, services, self._code)
         recorder.journal.outside = self._outside
         if self.agent.kind != "async" and recorder.journal.entries:
             raise RunStopped(CodeChanged("start", ONLY_PLAIN))
@@ -275,7 +275,7 @@ class Execution:
     def _suspended(self, suspension: Suspension) -> Outcome:
         match suspension:
             case SleepUntil(at, seconds):
-                return Sleeping(max(0.0, (at - self._lent.services.clock.now()) / SECOND if seconds is None else seconds))
+                return Sleeping(max(0.0, (at - self._services.clock.now()) / SECOND if seconds is None else seconds))
             case AwaitChild(child_id):
                 return AwaitingChild(child_id, CHILD_RECHECK_SECONDS)
             case AwaitApproval(request):
@@ -294,7 +294,7 @@ class Execution:
     @property
     def _code(self) -> str:
         """The fingerprint of the agent's code in this worker."""
-        return self._lent.codes[self.agent.job_type]
+        return self._services.codes[self.agent.job_type]
 
     def _held(self, cause: CodeChanged | CheckpointCorrupted) -> Outcome:
         """The job waits for a worker with other code; this one tries it again once in a while."""
@@ -340,7 +340,7 @@ class Execution:
         note = {"corruption_detected": True, "corruption_type": error.kind, "error": error.details}
         return replace(failed(error, retryable=False), note=note)
 
-    def last_words(self, outcome: Outcome, becomes: JobStatus) -> Checkpoint | None:
+    def final_checkpoint(self, outcome: Outcome, becomes: JobStatus) -> Checkpoint | None:
         """The checkpoint of a job that has completed or failed, and of a run whose retry is to make recorded calls again."""
         recorder = self.context.recorder
         if recorder is None:
@@ -348,9 +348,9 @@ class Execution:
         try:
             match outcome:
                 case Done():
-                    return recorder.last_words("completed")
+                    return recorder.final_checkpoint("completed")
                 case Failed():
-                    return recorder.last_words_of_a_failure(self._raised, becomes is JobStatus.FAILED)
+                    return recorder.final_checkpoint_of_failure(self._raised, becomes is JobStatus.FAILED)
                 case _:
                     return None
         except InvalidInput as error:
@@ -366,7 +366,7 @@ class Execution:
     async def _done(self, result: Any) -> Outcome:
         if isinstance(result, Done | Failed):
             return result
-        sizes = self._lent.services.sizes
+        sizes = self._services.sizes
         text = (await encoded_result(result, self.agent.types.returns, "result", sizes.result_bytes)).text
         if len(text) > sizes.output_bytes:
             return Done(large_output=await in_a_thread(partial(blob_of, text)))
@@ -455,10 +455,10 @@ class Execution:
             return failed(error)
 
 
-def _new_recorder(claimed: Claimed, agent: AgentCode, lent: Lent, outside: BaseException | None) -> Recorder:
+def _new_recorder(claimed: Claimed, agent: AgentCode, services: RunServices, outside: BaseException | None) -> Recorder:
     """Knows nothing of the execution: what refers to itself is freed only when the collector looks, and that costs every job."""
-    journal = Journal(seed=lent.services.new_id(), state_version=agent.state_version, outside=outside)
-    return Recorder(claimed, lent.agent_ids[agent.job_type], agent.config, agent.prompt_hash, lent.services, journal)
+    journal = Journal(seed=services.new_id(), state_version=agent.state_version, outside=outside)
+    return Recorder(claimed, services.agent_ids[agent.job_type], agent.config, agent.prompt_hash, services, journal)
 
 
 def uncancel() -> None:

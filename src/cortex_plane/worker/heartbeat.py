@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cortex_plane.errors import CortexError, WrongDatabase
 from cortex_plane.json import dumps, loads
-from cortex_plane.worker.loops import Duty, Trouble
+from cortex_plane.worker.loops import BackgroundLoop, Trouble
 from cortex_plane.worker.model import Beat
 from cortex_plane.worker.threads import in_a_thread
 
@@ -152,15 +152,15 @@ async def look_at_database(store: Store) -> str:
     return OK if not status.pending else f"lacks {len(status.pending)} migrations: cortex db upgrade"
 
 
-def look_at_loops(duties: Iterable[Duty]) -> dict[str, str]:
+def describe_loops(loops: Iterable[BackgroundLoop]) -> dict[str, str]:
     """Of several loops with one duty, the one that is worst off counts."""
     found: dict[str, str] = {}
-    for duty in duties:
-        seconds = duty.seconds_since_good()
+    for loop in loops:
+        seconds = loop.seconds_since_good()
         if seconds >= STALE_SECONDS:
-            found[f"loop {duty.name}"] = f"last went well {seconds:.0f} s ago"
+            found[f"loop {loop.name}"] = f"last went well {seconds:.0f} s ago"
         else:
-            found.setdefault(f"loop {duty.name}", OK)
+            found.setdefault(f"loop {loop.name}", OK)
     return found
 
 

@@ -92,7 +92,7 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class Duty:
+class BackgroundLoop:
     """`once` does the work and returns how many seconds may pass before the next time."""
 
     name: str
@@ -110,9 +110,9 @@ class Duty:
         last = self.last_ok_at if self.last_ok_at is not None else self.began_at
         return 0.0 if last is None else self.clock.elapsed() - last
 
-    async def run_for_ever(self) -> None:
+    async def run(self) -> None:
         self.began_at = self.clock.elapsed()
-        pause, trouble = FIRST_PAUSE_SECONDS, Trouble("duty_failed", "duty_works_again", duty=self.name)
+        pause, trouble = FIRST_PAUSE_SECONDS, Trouble("loop_failed", "loop_recovered", loop=self.name)
         while True:
             try:
                 self._wake.clear()

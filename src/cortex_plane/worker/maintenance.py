@@ -10,17 +10,17 @@ from cortex_plane.approvals.deadlines import Deadlines
 from cortex_plane.audit.sealer import Sealer
 from cortex_plane.retention.pruner import Pruner
 from cortex_plane.webhooks.delivery import Redeliverer
-from cortex_plane.worker.loops import Duty, Timers
+from cortex_plane.worker.loops import BackgroundLoop, Timers
 from cortex_plane.worker.reconciler import JobReconciler, Reconciler
 
 if TYPE_CHECKING:
+    from cortex_plane.agents.directory import Directory
     from cortex_plane.clock import Clock, Random
     from cortex_plane.ids import NewId
     from cortex_plane.metrics.service import RunFigures
     from cortex_plane.stores import Store
     from cortex_plane.worker.reporter import Reporter
     from cortex_plane.worker.rescue import Rescuer
-    from cortex_plane.worker.services import Lender
 
 REST_SECONDS = 1.0
 BREATH_SECONDS = 0.005
@@ -128,31 +128,31 @@ class Due:
         await self._store.queue.settle_stuck_keys()
 
 
-def duties_of(
+def background_loops(
     store: Store,
     clock: Clock,
     new_id: NewId,
     random: Random,
-    lender: Lender,
+    directory: Directory,
     due: Due,
     rescuer: Rescuer,
     reporter: Reporter,
     figures: RunFigures,
     exported_to: str,
-) -> list[Duty]:
+) -> list[BackgroundLoop]:
     return [
-        Duty("timers", due.timers.once, clock),
-        Duty("lanes", Lanes(store).once, clock),
-        Duty("deadlines", due.deadlines.once, clock),
-        Duty("job_deadlines", due.job_deadlines.once, clock),
-        Duty("held_jobs", due.held.once, clock),
-        Duty("rescuer", rescuer.once, clock),
-        Duty("sealer", Sealer(store).once, clock),
-        Duty("pruner", Pruner(store, exported_to).once, clock),
-        Duty("reconciler", Reconciler(store, lender.directory, new_id).once, clock),
-        Duty("job_reconciler", JobReconciler(store, new_id, random).once, clock),
-        Duty("redeliverer", Redeliverer(store, new_id).once, clock),
-        Duty("reporter", reporter.once, clock),
-        Duty("counter", figures.once, clock),
-        Duty("entry_counts", EntryCounts(store).once, clock),
+        BackgroundLoop("timers", due.timers.once, clock),
+        BackgroundLoop("lanes", Lanes(store).once, clock),
+        BackgroundLoop("deadlines", due.deadlines.once, clock),
+        BackgroundLoop("job_deadlines", due.job_deadlines.once, clock),
+        BackgroundLoop("held_jobs", due.held.once, clock),
+        BackgroundLoop("rescuer", rescuer.once, clock),
+        BackgroundLoop("sealer", Sealer(store).once, clock),
+        BackgroundLoop("pruner", Pruner(store, exported_to).once, clock),
+        BackgroundLoop("reconciler", Reconciler(store, directory, new_id).once, clock),
+        BackgroundLoop("job_reconciler", JobReconciler(store, new_id, random).once, clock),
+        BackgroundLoop("redeliverer", Redeliverer(store, new_id).once, clock),
+        BackgroundLoop("reporter", reporter.once, clock),
+        BackgroundLoop("counter", figures.once, clock),
+        BackgroundLoop("entry_counts", EntryCounts(store).once, clock),
     ]

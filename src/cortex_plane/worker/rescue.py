@@ -30,35 +30,35 @@ if TYPE_CHECKING:
     from cortex_plane.ids import NewId
     from cortex_plane.stores import Store
 
-Letter = TypeVar("Letter", Checkpoint, Transition)
-Write = Callable[[Sequence[Letter]], Awaitable[set[RunId]]]
+Write = TypeVar("Write", Checkpoint, Transition)
+BatchWriter = Callable[[Sequence[Write]], Awaitable[set[RunId]]]
 DeliveryAnswer = bool | Exception
 """True: it is in the database. False: its run was superseded. Contended: somebody has locked it, and it may be tried again."""
 
 
-async def deliver_batch(store: Store, letters: Sequence[Letter], write: Write[Letter]) -> dict[RunId, DeliveryAnswer]:
+async def deliver_batch(store: Store, writes: Sequence[Write], write: BatchWriter[Write]) -> dict[RunId, DeliveryAnswer]:
     """Raises only connection trouble, in which nothing can be said about any of them."""
     try:
-        applied = await write(letters)
-        return {letter.run_id: letter.run_id in applied for letter in letters}
+        applied = await write(writes)
+        return {one.run_id: one.run_id in applied for one in writes}
     except Exception as error:
         if isinstance(error, Unavailable) and not error.by_statement:
             raise
-        if len(letters) == 1:
-            return {letters[0].run_id: error}
-        first, second = await _parts(store, letters, error)
+        if len(writes) == 1:
+            return {writes[0].run_id: error}
+        first, second = await _parts(store, writes, error)
         return {**await deliver_batch(store, first, write), **await deliver_batch(store, second, write)}
 
 
-async def _parts(store: Store, letters: Sequence[Letter], error: Exception) -> tuple[Sequence[Letter], Sequence[Letter]]:
+async def _parts(store: Store, writes: Sequence[Write], error: Exception) -> tuple[Sequence[Write], Sequence[Write]]:
     """Jobs that others have locked apart from the rest; halves, where that is not what is wrong."""
     if isinstance(error, Contended):
-        free = await store.queue.free_jobs([letter.job_id for letter in letters])
-        if 0 < len(free) < len(letters):
-            held = [letter for letter in letters if letter.job_id not in free]
-            return [letter for letter in letters if letter.job_id in free], held
-    middle = len(letters) // 2
-    return letters[:middle], letters[middle:]
+        free = await store.queue.free_jobs([one.job_id for one in writes])
+        if 0 < len(free) < len(writes):
+            held = [one for one in writes if one.job_id not in free]
+            return [one for one in writes if one.job_id in free], held
+    middle = len(writes) // 2
+    return writes[:middle], writes[middle:]
 
 
 # -- finish runs -------------------------------------------------------------------------------

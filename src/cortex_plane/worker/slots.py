@@ -42,7 +42,7 @@ class SlotPool:
         """Claimed, and waiting for a slot, with the time since when."""
         self._handlers: dict[RunId, tuple[float, str]] = {}
         """When each handler was called, and of which agent; until it returns. The slot may be occupied for longer."""
-        self._appetite = SMALLEST_CLAIM  # A short claim has a short answer; one that is filled is followed by large ones.
+        self._batch_size = SMALLEST_CLAIM  # A short claim has a short answer; one that is filled is followed by large ones.
         self._found_nothing = False
 
     # -- how much to claim -------------------------------------------------------------------------
@@ -57,7 +57,7 @@ class SlotPool:
         little = 0 if self._pace is None else self._pace.little()
         if self._waiting and (self._found_nothing or len(self._waiting) > little):
             return 0
-        return min(self._appetite, self.slots + self._ahead() - self.running - len(self._waiting))
+        return min(self._batch_size, self.slots + self._ahead() - self.running - len(self._waiting))
 
     def _ahead(self) -> int:
         """Nothing while any handler here is slow, or may be: the slot that a job would wait for may not come."""
@@ -91,7 +91,7 @@ class SlotPool:
 
     def took(self, claimed: Sequence[Claimed], room: int) -> None:
         """What a claim for so many has brought."""
-        self._appetite = LARGEST_CLAIM if len(claimed) == room else SMALLEST_CLAIM
+        self._batch_size = LARGEST_CLAIM if len(claimed) == room else SMALLEST_CLAIM
         self._found_nothing = not claimed
         self.add(claimed)
 

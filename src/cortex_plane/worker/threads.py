@@ -34,7 +34,7 @@ MOST_FOR_A_RUN = 32
 itself."""
 
 
-class Answer(NamedTuple):
+class ThreadResult(NamedTuple):
     """Not every exception can cross into an event loop as one, so it travels as a value."""
 
     value: Any = None
@@ -69,10 +69,10 @@ class Threads:
         self._idle = 0
         self._places: dict[RunId, Places] = {}
 
-    def call(self, function: Callable[[], Any]) -> asyncio.Future[Answer]:
+    def call(self, function: Callable[[], Any]) -> asyncio.Future[ThreadResult]:
         """To be called in the event loop. Who cancels the answer does not stop the function."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Answer] = loop.create_future()
+        answer: asyncio.Future[ThreadResult] = loop.create_future()
         work = partial(_answered, loop, answer, partial(copy_context().run, function))
         with self._lock:
             if self._idle:
@@ -139,7 +139,7 @@ class Threads:
 async def in_a_thread(function: Callable[[], Any]) -> Any:
     """In a thread of its own, for what must not wait for a place in somebody's pool."""
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Answer] = loop.create_future()
+    answer: asyncio.Future[ThreadResult] = loop.create_future()
     threading.Thread(target=_answered, args=(loop, answer, function), name="cortex-own", daemon=True).start()
     value, error = await answer
     if error is not None:
@@ -160,18 +160,18 @@ async def call_plainly(function: Callable[..., Any], args: tuple[Any, ...], kwar
     return await threads.call_for_run(run.run_id, work)
 
 
-def _answered(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Answer], function: Callable[[], Any]) -> None:
+def _answered(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[ThreadResult], function: Callable[[], Any]) -> None:
     try:
-        found = Answer(function())
+        found = ThreadResult(function())
     except BaseException as error:
-        found = Answer(None, error)
+        found = ThreadResult(None, error)
     try:
         loop.call_soon_threadsafe(_give, answer, found)
     except RuntimeError:
         pass  # The event loop is closed: nobody waits any more.
 
 
-def _give(answer: asyncio.Future[Answer], found: Answer) -> None:
+def _give(answer: asyncio.Future[ThreadResult], found: ThreadResult) -> None:
     if not answer.done():
         answer.set_result(found)
 

@@ -46,13 +46,13 @@ from cortex_plane.worker.failures import failed, log_failure
 from cortex_plane.worker.heartbeat import Heartbeat, own_process
 from cortex_plane.worker.isolation import ASKED_TO_END, STOPPING, IsolatedExecution, Isolation
 from cortex_plane.worker.loop_watch import LoopWatch
-from cortex_plane.worker.loops import Duty, Trouble, patient, wait_at_most
-from cortex_plane.worker.maintenance import Due, duties_of
+from cortex_plane.worker.loops import BackgroundLoop, Trouble, patient, wait_at_most
+from cortex_plane.worker.maintenance import Due, background_loops
 from cortex_plane.worker.model import DEFAULT_INTERNAL_CONCURRENCY, DEFAULT_LEASE_SECONDS, NewWorker, actor_of
 from cortex_plane.worker.outbox import Outbox
 from cortex_plane.worker.reporter import Reporter, current_run
 from cortex_plane.worker.rescue import Rescuer
-from cortex_plane.worker.services import Lender, StoreClock
+from cortex_plane.worker.services import RunServicesFactory, StoreClock
 from cortex_plane.worker.slots import SlotPool
 from cortex_plane.worker.threads import OwnTask, OwnTasks, Threads, contained_tasks, current_threads
 
@@ -70,7 +70,7 @@ MOST_ISOLATED = 8
 """Suspects that run at a time, each in a process of its own. Processes take memory, so more are left to other workers."""
 SUSPECT_PAUSE_SECONDS = 5.0
 LOOK_FOR_CANCELLED_SECONDS = 0.2
-LAST_WORD_SECONDS = 5.0
+FINAL_WRITES_SECONDS = 5.0
 FIRST_CLAIM_PAUSE_SECONDS = 0.2
 LONGEST_CLAIM_PAUSE_SECONDS = 10.0
 START_ANEW_SECONDS = 1.0
@@ -104,12 +104,12 @@ class Worker:
         clock: Clock,
         new_id: NewId,
         random: Random,
-        lender: Lender,
+        services_factory: RunServicesFactory,
         isolation: Isolation | None = None,
     ) -> None:
         self._isolation = isolation
-        self.more_duties: Sequence[Duty] = ()
-        self._lender = lender
+        self.more_loops: Sequence[BackgroundLoop] = ()
+        self._services_factory = services_factory
         self._reporter = Reporter(store, clock)
         self._codes = {job_type: fingerprint(agent) for job_type, agent in agents.items()}
         self._figures, self._due = RunFigures(store), Due(store, self._codes)
@@ -136,7 +136,7 @@ class Worker:
         self._over = asyncio.Event()
         self._early_orders: list[Callable[[], None]] = []
         self.loop = asyncio.get_running_loop()
-        self.duties: list[Duty] = []
+        self.loops: list[BackgroundLoop] = []
 
     async def run(self, *, until_idle: bool = False) -> None:
         """Until `stop()` is called, or with `until_idle` until nothing is ready and nothing runs.
@@ -173,7 +173,7 @@ class Worker:
         return cancelled
 
     async def _lives(self, until_idle: bool) -> None:
-        await self._live(until_idle)
+        await self._run_session(until_idle)
         while self._lease_lost.is_set() and not self._stopping.is_set():
             await self._live_again(until_idle)
 
@@ -229,12 +229,12 @@ class Worker:
         if not found:
             return
         await self._time.begin()
-        self._lent = await self._lender.lend(
+        self._services = await self._services_factory.create(
             self._outbox, self._reporter, self._time, {found[0].job_type: self._codes[found[0].job_type]}, lease_holds
         )
         watch = LoopWatch(self._clock, self._options.blocked_limit_seconds, self._run_of)
         watch.start()
-        telling = self._tasks.start(Duty("reporter", self._reporter.once, self._clock).run_for_ever(), "cortex-reporter")
+        telling = self._tasks.start(BackgroundLoop("reporter", self._reporter.once, self._clock).run(), "cortex-reporter")
         with contained_tasks():
             begins()
             self._start_as(Execution, found[0])
@@ -264,12 +264,12 @@ class Worker:
     async def _live_again(self, until_idle: bool) -> None:
         """A database that was away long enough to lose the lease may still be away."""
         try:
-            await self._live(until_idle)
+            await self._run_session(until_idle)
         except Unavailable as error:
             self._starting_anew.tell(error)
             await wait_at_most(self._stopping, START_ANEW_SECONDS)
 
-    async def _live(self, until_idle: bool) -> None:
+    async def _run_session(self, until_idle: bool) -> None:
         self._worker_id = WorkerId(self._new_id())
         actor = actor_of(self._worker_id)
         self._outbox = Outbox(self._store, self._clock, actor, sum(pool.slots for pool in self._pools), self._tasks.start)
@@ -285,7 +285,9 @@ class Worker:
         await heart.begin()  # Its connection comes before those of the claims: where there are few, it must not lack one.
         await self._time.begin()
         self._starting_anew.over()
-        self._lent = await self._lender.lend(self._outbox, self._reporter, self._time, self._codes, heart.lease_holds)
+        self._services = await self._services_factory.create(
+            self._outbox, self._reporter, self._time, self._codes, heart.lease_holds
+        )
         self._lease_lost.clear()
         heart.start()
         watch = LoopWatch(self._clock, self._options.blocked_limit_seconds, self._run_of)
@@ -298,7 +300,7 @@ class Worker:
         helpers = [self._tasks.start(work, name) for name, work in self._helpers(heart)]
         log.info("worker_started", worker_id=self._worker_id, queues=self._options.queues, agents=sorted(self._agents))
         try:
-            await self._work_while_trusted(until_idle)
+            await self._run_until_lease_lost(until_idle)
         finally:
             for helper in helpers:
                 helper.end()
@@ -309,7 +311,7 @@ class Worker:
             watch.stop()
             await heart.stop()
 
-    async def _work_while_trusted(self, until_idle: bool) -> None:
+    async def _run_until_lease_lost(self, until_idle: bool) -> None:
         """Whatever the work waits for, a lost lease ends it at once."""
         work = self._tasks.start(self._work(until_idle), "cortex-work")
         lost = self._tasks.start(self._lease_lost.wait(), "cortex-lease")
@@ -365,20 +367,20 @@ class Worker:
             self._random,
             self._clock,
         )
-        usual = duties_of(
+        usual = background_loops(
             self._store,
             self._clock,
             self._new_id,
             self._random,
-            self._lender,
+            self._services_factory.directory,
             self._due,
             rescuer,
             self._reporter,
             self._figures,
             self._options.seal_export,
         )
-        self.duties = [*usual, *self.more_duties]
-        yield from ((f"cortex-{duty.name}", duty.run_for_ever()) for duty in self.duties)
+        self.loops = [*usual, *self.more_loops]
+        yield from ((f"cortex-{loop.name}", loop.run()) for loop in self.loops)
         yield "cortex-comparer", self._compare_with_the_database()
 
     def _lose_lease(self, why: str) -> None:
@@ -571,14 +573,14 @@ class Worker:
 
     def _start_as(self, kind: type[Some], claimed: Claimed) -> Some:
         loop = asyncio.get_running_loop()
-        execution = kind(claimed, self._agents[claimed.job_type], self._threads, loop.time(), self._lent)
+        execution = kind(claimed, self._agents[claimed.job_type], self._threads, loop.time(), self._services)
         self._running[claimed.run_id] = execution
         self._pool_of(claimed).called(claimed)
         self._nothing_runs.clear()
-        execution.task = self._tasks.start(self._see_through(execution), run_id=claimed.run_id)
+        execution.task = self._tasks.start(self._execute(execution), run_id=claimed.run_id)
         return execution
 
-    async def _see_through(self, execution: Execution) -> None:
+    async def _execute(self, execution: Execution) -> None:
         """From the handler's first line to its last. The slot is free only when the outcome is acknowledged."""
         try:
             outcome = await execution.run()
@@ -596,19 +598,19 @@ class Worker:
         if isinstance(outcome, Held) and outcome.handed_back:
             self._give_way(execution.claimed, outcome.delay_seconds)
         transition = self._transition(execution.claimed, outcome)
-        last_words = execution.last_words(outcome, transition.status)
+        final_checkpoint = execution.final_checkpoint(outcome, transition.status)
         transition = _with_cost(transition, execution)
         self._figures.ended(execution.claimed.job_type, transition, seconds)
         log_failure(execution.claimed, outcome, transition.status)
-        post = partial(self._post, execution, transition, last_words)
+        post = partial(self._post, execution, transition, final_checkpoint)
         if execution.goes_on and is_tried_again(transition):
             self._post_when_over(execution, post)
         else:
             post()
 
-    def _post(self, execution: Execution, transition: Transition, last_words: Checkpoint | None) -> None:
+    def _post(self, execution: Execution, transition: Transition, final_checkpoint: Checkpoint | None) -> None:
         execution.posted = True
-        self._outbox.post(transition, partial(self._answered, execution), last_words)
+        self._outbox.post(transition, partial(self._answered, execution), final_checkpoint)
 
     def _give_way(self, claimed: Claimed, seconds: float) -> None:
         pool, loop = self._pool_of(claimed), asyncio.get_running_loop()
@@ -623,7 +625,7 @@ class Worker:
         for one in pool.give_up(lambda one: one.job_type == claimed.job_type if by_agent else one.queue == claimed.queue):
             self._outbox.post(self._transition(one, HandedBack()), lambda _: pool.wake.set())
         try:
-            await self._lent.services.hold(claimed, wait.scope, wait.seconds, wait.reason)
+            await self._services.hold(claimed, wait.scope, wait.seconds, wait.reason)
         except Exception as error:  # The job itself waits all the same.
             log.warning("hold_refused", job_id=claimed.job_id, scope=wait.scope, error=str(error))
 
@@ -752,7 +754,7 @@ class Worker:
             pool.give_up()
         handing = [asyncio.ensure_future(self._outbox.finish(self._transition(claimed, HandedBack()))) for claimed in unstarted]
         if handing:
-            await asyncio.wait(handing, timeout=self._options.grace_seconds + LAST_WORD_SECONDS)
+            await asyncio.wait(handing, timeout=self._options.grace_seconds + FINAL_WRITES_SECONDS)
 
     async def _let_handlers_finish(self) -> None:
         for execution in self._running.values():
@@ -766,7 +768,7 @@ class Worker:
     async def _interrupt_handlers(self) -> None:
         for execution in list(self._running.values()):
             execution.end("interrupted")
-        await self._all_ended(LAST_WORD_SECONDS)
+        await self._all_ended(FINAL_WRITES_SECONDS)
         # A handler that ignores its interruption loses its job: somebody else goes on with it.
         for execution in [one for one in self._running.values() if not one.posted]:
             execution.given_up = True
@@ -774,12 +776,12 @@ class Worker:
             await self._outbox.finish(self._ended(execution, Interrupted()))
 
     async def _stop_everything(self) -> None:
-        await self._all_ended(LAST_WORD_SECONDS)
+        await self._all_ended(FINAL_WRITES_SECONDS)
         self._running.clear()
         for pool in self._pools:
             pool.forget()
         with suppress(Unavailable, TimeoutError):  # Its lease runs out by itself.
-            async with asyncio.timeout(LAST_WORD_SECONDS):
+            async with asyncio.timeout(FINAL_WRITES_SECONDS):
                 await self._store.workers.give_up(self._worker_id)
 
     async def _all_ended(self, seconds: float) -> None:
