@@ -180,7 +180,7 @@ class Block:
     """An inline step: `async with ctx.step("charge") as step: if step.pending: step.result = …`."""
 
     pending: bool
-    """False when the step is recorded: then `result` is what it was, and the work must be left out."""
+    """False when the step is recorded: then `result` holds the recorded result, and the work must be skipped."""
     result: Any
     key: str = field(repr=False)
     scope: StepScope = field(repr=False)

@@ -1,4 +1,4 @@
-"""`ctx.tool(...)`: a call that changes something outside. What it is about to do is durable before it is done.
+"""`ctx.tool(...)`: a call with side effects, recorded before it is made and after.
 
 pending ──▶ running ──▶ completed
                ├──────▶ failed       it raised, and took no effect: repeated by retry=, or by the job's retry
@@ -49,12 +49,12 @@ from cortex_plane.worker.failures import FINAL, described
 log = structlog.get_logger()
 
 IN_DOUBT = (TimeoutError, ConnectionError)
-"""The request may have arrived, though nobody heard the answer. StepTimedOut is a TimeoutError."""
+"""The request may have arrived although no response did. StepTimedOut is a TimeoutError."""
 
 
 @dataclass(slots=True)
 class Invocation:
-    """One tool call in this run: where it stands, what is recorded of it, and what is called."""
+    """One tool call in this run: its scope, its record, and its function."""
 
     scope: StepScope
     key: str
@@ -67,11 +67,11 @@ class Invocation:
     begun: bool
     """It was called before, by this run or an earlier one."""
     asked: int = 0
-    """How often people have said that it is to be called again."""
+    """How often approvers have decided that the call is repeated."""
     doubt: str | None = None
-    """What it raised that left its effect in doubt; None: its worker died or stopped."""
+    """The exception that left the outcome unknown; None: its worker died or stopped."""
     settled: bool = False
-    """An operator has said that it took effect, with a result that does not fit: only an operator can settle it."""
+    """An operator has settled the call with a result that does not fit: only an operator can settle it again."""
 
     @property
     def in_doubt(self) -> bool:
@@ -154,7 +154,7 @@ class ToolRunner(Runner):
 
     def _recorded(self, key: str, entry: Entry | None, digest: str) -> ToolState | None:
         recorder = self.recorder
-        if entry is None:  # Unless its failure was forgotten, because the step around it is tried again.
+        if entry is None:  # Its failure may have been forgotten because the step around it is tried again.
             tool = recorder.journal.tools.get(recorder.invocation_id(key))
         else:
             tool = recorder.journal.tools.get(entry.get("invocation", ""))
@@ -184,15 +184,15 @@ class ToolRunner(Runner):
         return self.options.verify is not None and self.changes_something and await self.recorder.repeats()
 
     async def _check_new(self, scope: StepScope, key: str, digest: str) -> None:
-        """A call that is new, while one that is recorded was not asked for: as likely as not it is the same one, and the code
-        has renamed it, or moved it into a step, into a gather, or to another branch."""
+        """Checks a new call while recorded calls have not been requested: it is probably the same call, renamed or moved
+        into a step, a gather or another branch."""
         if not self.changes_something or not self.recorder.journal.unasked:
             return
         for other in self._expected(key):
             if is_beyond(other, scope.path):
                 self._refuse(scope, key, other)
         if any(_is_same_call(scope, key, digest, other, entry) for other, entry in self._expected(key).items()):
-            await asyncio.sleep(0)  # Each branch has its turn: it may be about to ask for its own.
+            await asyncio.sleep(0)  # Yield to the other branches: one of them may be about to request its recorded call.
             for other, entry in self._expected(key).items():
                 if _is_same_call(scope, key, digest, other, entry) and self._is_passed(scope, other):
                     self._refuse(scope, key, other)
@@ -204,13 +204,13 @@ class ToolRunner(Runner):
         return {other: entry for other, entry in expected.items() if entry["kind"] == "tool" or entry.get("tools")}
 
     def _is_passed(self, scope: StepScope, other: str) -> bool:
-        """Whether the branch of a recorded call has ended, or does something else, without having asked for it."""
+        """Whether the branch of a recorded call has ended or made another call without requesting it."""
         branches = sibling_branches(scope.path, other)
         passed = self.recorder.journal.new_in
         return branches is not None and any(one.startswith(branches[1]) and other.startswith(one) for one in passed)
 
     def _refuse(self, scope: StepScope, key: str, other: str) -> NoReturn:
-        """`other` is what is recorded."""
+        """`other` is the identity of the recorded call."""
         recorded = name_of(other)
         if scope_of(other) == scope.path and recorded != self.name:
             renamed = f'renamed_steps={{"{recorded}": "{self.name}"}}'
@@ -249,7 +249,7 @@ class ToolRunner(Runner):
         return result.value
 
     async def _attempt(self, call: Invocation) -> Any:
-        """Settles what is uncertain before the call is repeated, and again, at once, when the repetition leaves it in doubt."""
+        """Settles an uncertain call before it is repeated, and again if the repetition leaves the outcome unknown."""
         if call.begun and (happened := await self._settled(call)) is not None:
             return happened.result
         await stay_in_budget(self.recorder)
@@ -284,8 +284,8 @@ class ToolRunner(Runner):
         return value
 
     async def _called_under_lease(self, call: Invocation, kwargs: Mapping[str, Any]) -> Any:
-        """A worker may be frozen between the acknowledgement that the call begins and the call itself, and another may be making
-        it by then. It calls only while its lease holds, and has the beginning acknowledged anew when it did not for a while."""
+        """Checks the lease right before the call. The worker may have been frozen after the acknowledgement, and another
+        worker may be making the call. After a pause the beginning is acknowledged again."""
         recorder = self.recorder
         while True:
             if self.changes_something:
@@ -309,8 +309,8 @@ class ToolRunner(Runner):
             raise _LeaseInDoubt
 
     async def _raised(self, call: Invocation, error: Exception) -> None:
-        """Whether it took no effect, or nobody knows, is durable at once. What it raised is durable with the next write only: if
-        the handler gives up, its retry calls the tool again."""
+        """Records at once whether the call took no effect or its outcome is unknown. The exception is recorded with the next
+        write only: if the handler gives up, its retry repeats the call."""
         if not self.changes_something or not self._leaves_in_doubt(error):
             call.tool.status = "failed"
         else:
@@ -341,7 +341,7 @@ class ToolRunner(Runner):
     # -- settling --------------------------------------------------------------------------------
 
     async def _settled(self, call: Invocation) -> Applied | None:
-        """What happened to a call that was begun; None when it is to be made again."""
+        """The outcome of a call that was started; None if it must be repeated."""
         if not self.changes_something:
             return None
         self.recorder.reach("before_settle", self.name)
@@ -378,7 +378,7 @@ class ToolRunner(Runner):
         return error
 
     async def _ask_people(self, call: Invocation) -> Applied | None:
-        """Approved, the call is made again; or it has happened, if the approver says so, with the result that they give."""
+        """Asks approvers. Approved, the call is repeated, or it counts as made, with the result that the approver supplied."""
         tool, number = call.tool, call.asked + 1
         gate = Gate(
             f'Call tool "{self.name}" again? It was called, and nobody knows whether it took effect: '
@@ -395,7 +395,7 @@ class ToolRunner(Runner):
 
 
 def _is_same_call(scope: StepScope, key: str, digest: str, other: str, entry: Entry) -> bool:
-    """Whether another branch has recorded what may be this call, in the same place of that branch."""
+    """Whether another branch has recorded what may be this call at the same place in that branch."""
     branches = sibling_branches(scope.path, other)
     if branches is None:
         return False
@@ -412,9 +412,9 @@ class _LeaseInDoubt(Exception):
 
 
 def _takes_invocation_id(work: Callable[..., Any]) -> bool:
-    """Nothing is remembered about `work`: a cache would keep alive whatever its closure holds."""
+    """Not cached: a cache would keep the closure of `work` alive."""
     function = work.__func__ if isinstance(work, MethodType) else work
-    if type(function) is FunctionType and not function.__dict__:  # Nothing wraps it: its code object says it all, at once.
+    if type(function) is FunctionType and not function.__dict__:  # An unwrapped function: its code object is enough.
         code = function.__code__
         return "invocation_id" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if isinstance(function, BuiltinFunctionType):  # To read its signature leaves garbage for the collector, each time.
