@@ -1,4 +1,4 @@
-"""Runs one claimed job's handler to its end, whatever the handler does, and says how it ended."""
+"""Runs the handler of one claimed job to its end and reports the outcome."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ class Execution:
         self._threads = threads
         self._ending: Ending | None = None
         self._asked: Outcome | None = None
-        """How it ends when it has cleaned up, once it was asked to end."""
+        """The outcome once the cleanup has finished, if the run was requested to end."""
         self._request: Mapping[str, Any] | None = claimed.asked_to_end
         self._returned = False
         self.posted = False
         """Its outcome is known, and waits to be written."""
         self.given_up = False
-        """Its worker has left, and its job goes on elsewhere."""
+        """The worker has shut down without waiting for the handler; another worker resumes the job."""
         self._thread: asyncio.Future[ThreadResult] | None = None
         self._raised: BaseException | None = None
 
@@ -105,22 +105,22 @@ class Execution:
             self.task.end()
 
     def stops_soon(self) -> None:
-        """Its worker is to leave. The handler may look at `ctx.stopping`; it is not interrupted yet."""
+        """The worker is shutting down. Sets `ctx.stopping`; the handler is not interrupted yet."""
         self.context.stopping = True
 
     @property
     def may_clean_up(self) -> bool:
-        """Whether a cleanup scope may be open, so that the end of the job has to be asked for."""
+        """Whether a cleanup scope may be open, so that the end of the job is requested and not forced."""
         recorder = self.context.recorder
         return self.claimed.resumes if recorder is None else recorder.cleaning.is_noted
 
     def ask_to_end(self, request: Mapping[str, Any]) -> None:
-        """The job is to end. Inside an open cleanup scope the handler cleans up first; one that has not come there yet, because
-        it still replays, gets there; any other is interrupted."""
+        """Requests the end of the job. Inside an open cleanup scope the handler cleans up first; a handler that still
+        replays towards one continues to it; any other handler is interrupted."""
         if self._returned or self._asked is not None:
             return
         recorder, (asked, ending) = self.context.recorder, self._end_of(request)
-        if recorder is None and self.claimed.resumes:  # It is being loaded.
+        if recorder is None and self.claimed.resumes:  # The checkpoint is being loaded.
             self._request = request
             return
         self._asked = asked
@@ -152,7 +152,7 @@ class Execution:
             self.task.end()
 
     def when_over(self, call: Callable[[], None]) -> None:
-        """Calls back when nothing of this run goes on here: at once, or when its thread has returned."""
+        """Calls back when nothing of this run is executing: at once, or when its thread has returned."""
         if self._thread is None or self._thread.done():
             call()
         else:
@@ -176,7 +176,7 @@ class Execution:
         return replace(outcome, error={**outcome.error, "message": message}, retryable=False, waits=None)
 
     def left_with(self, outcome: Outcome) -> Outcome | None:
-        """The handler is over, and this is what it says. Whoever has ended the run has the last word."""
+        """Converts the handler's end to an outcome. If the run was ended from outside, that outcome takes precedence."""
         self._returned = True
         if (recorder := self.context.recorder) is not None:
             recorder.unawaited.clear()
@@ -192,7 +192,7 @@ class Execution:
                 return outcome if self._asked is None else self._when_cleaned_up(outcome, self._asked)
 
     def _when_cleaned_up(self, outcome: Outcome, asked: Outcome) -> Outcome:
-        """What it raised is kept. A handler that waits in its cleanup goes on with it later."""
+        """Keeps the exception. A handler that waits in its cleanup resumes with it later."""
         if isinstance(outcome, Interrupted | Held | Sleeping | AwaitingChild | AwaitingApproval):
             return outcome
         raised = isinstance(outcome, Failed) and outcome.error.get("type") not in ("RunCancelled", "CancelledError")
@@ -237,7 +237,8 @@ class Execution:
             return failed(self._raised)
 
     def _resume_cleanup(self, request: Mapping[str, Any]) -> None:
-        """It was asked to end when it waited, or when its worker died: what is recorded is answered, what is not is not begun."""
+        """The end was requested while the job waited or after its worker died: recorded calls are answered, new ones
+        refused."""
         if self.context.recorder is None and self.context.open_recorder is not None:
             self.context.recorder = self.context.open_recorder()
         self._asked, ending = self._end_of(request)
@@ -262,8 +263,8 @@ class Execution:
         return recorder
 
     def _check_left(self) -> None:
-        """A handler that caught its own suspension, or the end of its run, is left all the same. One that forgot an `await`
-        is told so before its result is looked at, which may be that very call."""
+        """Returns the handler's result. A handler that caught its own suspension, or the end of its run, is ended all the
+        same. A missing `await` is reported before the result is encoded, because the result may be that very call."""
         recorder = self.context.recorder
         if recorder is not None and recorder.stopped is not None:
             raise recorder.stopped
@@ -319,13 +320,14 @@ class Execution:
         return Held(error, self._code, HELD_SECONDS, again=known)
 
     def _of_other_version(self, error: CheckpointCorrupted) -> Outcome | None:
-        """Sound, but the agent's data is of a version that this code does not know: that code is missing here, not data."""
+        """The checkpoint is valid, but the agent's data has a version that this code does not know: the worker's code is too
+        old."""
         if error.kind in ("future_state", "no_state_migration") and self.agent.on_code_change == "hold":
             return self._held(error)
         return None
 
     def _corrupted(self, error: CheckpointCorrupted) -> Outcome:
-        """The damaged checkpoint is left as it is, for whoever looks into it."""
+        """The damaged checkpoint is kept unchanged for inspection."""
         claimed = self.claimed
         log.error(
             "checkpoint_corrupted",
@@ -359,7 +361,7 @@ class Execution:
 
     @property
     def cost_cents(self) -> int:
-        """What no checkpoint has counted."""
+        """Costs that no checkpoint includes."""
         recorder = self.context.recorder
         return self.context.cost_cents + (recorder.unwritten_cents if recorder is not None else 0)
 
@@ -376,7 +378,7 @@ class Execution:
 
     @property
     def _limit(self) -> tuple[float | None, Exception | None]:
-        """In how many seconds the handler is interrupted, and what is raised then."""
+        """Seconds until the handler is interrupted, and the exception to raise then."""
         run, left = self.claimed.timeout_seconds or self.agent.config.timeout_seconds, self.claimed.seconds_left
         if left is not None and (run is None or left < run):
             return left, DeadlineExceeded("The job did not end before its deadline.")
@@ -400,7 +402,7 @@ class Execution:
             timer.cancel()
 
     def _time_is_over(self, error: Exception, limit: asyncio.Timeout) -> None:
-        """Inside an open cleanup scope the handler cleans up first; one that does so already has a limit of its own."""
+        """Inside an open cleanup scope the handler cleans up first; a cleanup in progress has its own limit."""
         recorder = self.context.recorder
         if self._asked is None and recorder is not None and recorder.cleaning.open and self.task is not None:
             kind = "deadline" if isinstance(error, DeadlineExceeded) else "timeout"
@@ -426,7 +428,7 @@ class Execution:
         return result if self.agent.kind == "command" else Interruptible(result, self.context.cleaning)
 
     def _arguments(self) -> dict[str, Any]:
-        """Those that the job was submitted with. If the code takes others now, a job that has done something already waits for
+        """Checks the arguments of the job. If the code takes other arguments now, a job that has made progress waits for
         code that takes them."""
         try:
             return self.agent.types.decode(self.claimed.payload)
@@ -437,7 +439,7 @@ class Execution:
             raise
 
     async def _call_in_thread(self) -> Any:
-        """A thread cannot be interrupted: whoever ends this run waits until the function looks up and returns."""
+        """A thread cannot be interrupted: the outcome waits until the function checks `ctx.cancelled` and returns."""
         self._thread = self._threads.call(self._call_plainly)
         while True:
             try:
@@ -448,7 +450,7 @@ class Execution:
                 uncancel()
 
     def _call_plainly(self) -> Any:
-        """In a thread. What it raises is turned into an outcome there, beside the frames that it came from."""
+        """Runs in a thread. Exceptions are converted to an outcome there, beside the frames that raised them."""
         try:
             return self.agent.handler(self.context, **self.agent.types.decode(self.claimed.payload))
         except BaseException as error:
@@ -456,13 +458,14 @@ class Execution:
 
 
 def _new_recorder(claimed: Claimed, agent: AgentCode, services: RunServices, outside: BaseException | None) -> Recorder:
-    """Knows nothing of the execution: what refers to itself is freed only when the collector looks, and that costs every job."""
+    """Holds no reference to the execution: a reference cycle would be freed only by the garbage collector, at a cost for
+    every job."""
     journal = Journal(seed=services.new_id(), state_version=agent.state_version, outside=outside)
     return Recorder(claimed, services.agent_ids[agent.job_type], agent.config, agent.prompt_hash, services, journal)
 
 
 def uncancel() -> None:
-    """The interruption has served its purpose; what follows in this task must not be cancelled again."""
+    """Clears the cancellation after it was delivered: later code in this task must not be cancelled by it."""
     task = asyncio.current_task()
     while task is not None and task.cancelling():
         task.uncancel()

@@ -1,4 +1,4 @@
-"""The background work of every worker besides its jobs."""
+"""The background loops of every worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 REST_SECONDS = 1.0
 BREATH_SECONDS = 0.005
-"""Between two pages: others write too."""
+"""Pause between two pages, for other writers."""
 
 
 class Lanes:
@@ -36,7 +36,7 @@ class Lanes:
 
 
 # -- entry counts ------------------------------------------------------------------------------
-# Folds the changes of the counts of queues and tenants together, so that whoever reads them adds up few.
+# Folds the count changes of queues and tenants, so that readers have few rows to add up.
 
 
 MANY = 1_000
@@ -52,7 +52,7 @@ class EntryCounts:
 
 
 # -- job deadlines -----------------------------------------------------------------------------
-# Ends jobs whose deadline has passed, wherever they stand. The database's clock decides.
+# Ends jobs whose deadline has passed, in any state. The database's clock decides.
 
 
 BATCH = 100
@@ -72,13 +72,13 @@ class JobDeadlines:
         if await self.act():
             return 0.0
         due = await self._store.jobs.next_deadline_in()
-        if due is None or due <= 0:  # What somebody else holds is not hurried.
+        if due is None or due <= 0:  # Another worker has it locked.
             return LONGEST_REST_SECONDS
         return min(max(due, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
 
     async def act(self) -> bool:
-        """Ends one batch of what is due; whether there may be more."""
-        async with self._acting:  # The second of two would skip what the first has locked.
+        """Ends one batch of due jobs; returns whether there may be more."""
+        async with self._acting:  # A concurrent pass would skip rows that the first has locked.
             due = await self._store.jobs.next_deadline_in()
             if due is None or due > 0:
                 return False
@@ -86,7 +86,7 @@ class JobDeadlines:
 
 
 # -- held jobs ---------------------------------------------------------------------------------
-# Offers jobs whose record did not fit other workers' code to this one: its code may fit.
+# Offers held jobs to this worker: its code may fit where that of others did not.
 
 
 LOOK_SECONDS = 5.0
@@ -97,7 +97,7 @@ class HeldJobs:
 
     def __init__(self, store: Store, codes: Mapping[str, str]) -> None:
         self._store, self._codes = store, codes
-        self._turn = asyncio.Lock()  # The duty and a worker that will not wait for it would lock each other's jobs.
+        self._turn = asyncio.Lock()  # The loop and a worker that runs it early would lock each other's jobs.
 
     async def once(self) -> float:
         return 0.0 if await self.offer() == BATCH else LOOK_SECONDS
@@ -107,12 +107,12 @@ class HeldJobs:
             return await self._store.holds.offer(self._codes, BATCH)
 
 
-# -- duties ------------------------------------------------------------------------------------
-# What every worker does besides its jobs. Each is done for the whole fleet; that several do it changes nothing.
+# -- loops -------------------------------------------------------------------------------------
+# Every worker runs these loops, each for the whole fleet. They are idempotent, so several workers do no harm.
 
 
 class Due:
-    """What has fallen due. Four duties see to it in their own time; a worker that will not wait for them makes it ready."""
+    """Due work. Four loops make it ready at their intervals; a worker that runs until idle does so at once."""
 
     def __init__(self, store: Store, codes: Mapping[str, str]) -> None:
         self._store, self.held = store, HeldJobs(store, codes)

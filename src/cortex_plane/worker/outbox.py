@@ -1,13 +1,13 @@
-"""Everything that the runs of a worker write, in batches: whatever comes while one batch is under way goes in the next.
+"""Writes the checkpoints and outcomes of a worker's runs in batches: writes that arrive during one batch go into the next.
 
-    one mailbox for each run:   checkpoint, checkpoint, checkpoint, finish
-                                 └── only the newest is written ──┘     └── after it
+    PendingWrites of each run:   checkpoint, checkpoint, checkpoint, finish
+                                  └── only the newest is written ──┘     └── after it
 
-The writer of an older checkpoint is answered with the newer one: that holds all that the older one held.
+A writer of an older checkpoint is acknowledged with the newer one, which contains it.
 
-A database that is away gets the whole batch when it is back. What it answers but does not take is taken apart: an element that
-another transaction has locked is set aside and tried again later. So is, a few times, one whose statement failed by no fault of
-its own (cancelled, server out of memory). What is refused for what it says is answered with the error.
+While the database is unavailable, the batch is retried as a whole. A batch that the database rejects is split: an element whose
+job another transaction has locked is set aside and retried; so is, a few times, an element whose statement failed for an
+external reason (cancelled, server out of memory). An element with invalid data is answered with the error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SMALLEST_BATCH = 50
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
 TRIES = 8
-"""Of one element whose statement fails; with their pauses they take five seconds."""
+"""Attempts for an element whose statement fails; with their pauses they take five seconds."""
 
 Start = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[Any]]
 
@@ -51,9 +51,9 @@ class PendingWrites:
     transition: Transition | None = None
     answered: Callable[[DeliveryAnswer], None] | None = None
     held: bool = False
-    """Another transaction had locked its job when it was last tried, or its statement failed."""
+    """Set aside: another transaction had locked the job, or the statement failed."""
     tries: int = 0
-    """Whose statement failed."""
+    """Attempts whose statement failed."""
     pause_seconds: float = FIRST_PAUSE_SECONDS
 
     @property
@@ -70,8 +70,8 @@ class PendingWrites:
             self.transition, self.answered = newer.transition, newer.answered
 
     def take(self, checkpoint: Checkpoint) -> None:
-        """The newer one takes the older one's place, with what only the older one brought: its predecessor, blobs and cost.
-        Segments are blobs: one that the older was to bring, the newer refers to."""
+        """Replaces an unwritten checkpoint by a newer one, keeping the predecessor, blobs and costs of the older one. Segments
+        are blobs: the newer checkpoint refers to those of the older."""
         older, self.checkpoint = self.checkpoint, checkpoint
         if older is not None:
             self.checkpoint = replace(
@@ -125,13 +125,13 @@ class Outbox:
         self._flush_soon()
 
     async def finish(self, transition: Transition) -> bool:
-        """The same, for those who wait for the answer."""
+        """Posts a transition and waits for the answer."""
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.post(transition, lambda given: _settle(answer, given))
         return await answer
 
     def abandon(self) -> None:
-        """The lease is lost: whatever is still unwritten would be refused."""
+        """The lease is lost: every unwritten checkpoint and outcome would be rejected."""
         if self._flushing is not None:
             end_task(self._flushing)
         for _, trying_again in self._aside.values():
@@ -145,7 +145,7 @@ class Outbox:
         self._pending.clear()
 
     async def drained(self) -> None:
-        """What is set aside is not waited for: somebody else's lock must not keep a worker from leaving."""
+        """Waits until all batches are written, except elements set aside: a foreign lock must not delay a shutdown."""
         while self._flushing is not None and not self._flushing.done():
             await asyncio.wait([self._flushing])
 
@@ -190,7 +190,7 @@ class Outbox:
         return applied
 
     async def _deliver(self, writes: Sequence[Write], write: BatchWriter[Write]) -> dict[RunId, DeliveryAnswer]:
-        """A database that is away gets the batch when it is back; a lease that runs out meanwhile ends the wait from outside."""
+        """Retries while the database is unavailable. A lease lost meanwhile ends the wait from outside."""
         pause, trouble = FIRST_PAUSE_SECONDS, Trouble("outbox_waits", "outbox_goes_on")
         while True:
             try:
@@ -206,7 +206,7 @@ class Outbox:
     # -- jobs that another transaction has locked, statements that failed ------------------------
 
     def _set_aside(self, run_id: RunId, pending: PendingWrites, why: DeliveryAnswer | None = None) -> None:
-        """Whatever comes for this run meanwhile is put to it, so that its order is kept."""
+        """Later writes of this run are added to the element, so that their order is kept."""
         if isinstance(why, Unavailable) and not isinstance(why, Contended):
             log.warning("write_failed", job_id=pending.job_id, error=str(why), tries=pending.tries, meaning="It is tried again.")
         elif not pending.held:
@@ -225,7 +225,7 @@ class Outbox:
         self._flush_soon()
 
     async def _without_held(self, batch: dict[RunId, PendingWrites]) -> dict[RunId, PendingWrites]:
-        """Of what was set aside, only what is free now: nobody waits for the lock of one job again and again."""
+        """The batch without elements whose jobs are still locked, so that no batch waits for the same lock repeatedly."""
         held = [pending.job_id for pending in batch.values() if pending.held]
         if not held:
             return dict(batch)

@@ -1,4 +1,4 @@
-"""What a run may use of its plane, the clock of the store, and the plane's own agents."""
+"""The services of runs, the clock that handlers see, and the plane's own agents."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class RunServicesFactory:
 
 
 # -- store clock -------------------------------------------------------------------------------
-# The clock that handlers see: the machine's, corrected by how far it is from the store's.
+# The clock that handlers see: the machine's, corrected by its offset from the store's.
 
 
 log = structlog.get_logger()
@@ -118,7 +118,7 @@ class StoreClock:
         await self._clock.sleep(seconds)
 
     async def begin(self) -> None:
-        """Before the first handler asks for the time. A database that does not answer is asked again later."""
+        """Called before the first handler runs. If the database does not answer, the offset is measured later."""
         with suppress(Unavailable):
             await self.measure()
             await self.measure()
@@ -136,7 +136,7 @@ class StoreClock:
 
 
 # -- built in ----------------------------------------------------------------------------------
-# The plane's own agents, which every worker has: they do in jobs of their own what must not be lost or done in a hurry.
+# The plane's own agents, which every worker has: they do in jobs of their own the work that must be durable or may take long.
 
 
 def built_in_agents(
