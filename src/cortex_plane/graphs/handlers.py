@@ -1,4 +1,4 @@
-"""The handler of an agent that is a graph: runs it in the thread of its job, and has people answer what it asks."""
+"""The handler of a graph agent: runs the graph in the thread of its job, and turns its interrupts into questions for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cortex_plane.json import dumps
 from cortex_plane.worker.failures import ApprovalDenied
 
 Ask = Callable[[Context, Question], Awaitable[GraphAnswer]]
-"""Gets a question answered. Until it is, the job waits without a worker; asked again, it gives the same answer."""
+"""Answers a question. Until then the job waits without a worker. Must return the same answer for the same question."""
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -42,7 +42,7 @@ def graph_handler(executor: GraphExecutor, checkpoints: Callable[[], Awaitable[G
 
 
 async def by_approval(ctx: Context, question: Question) -> GraphAnswer:
-    """The question as an approval of the job. A denial is an answer too: the graph decides what follows."""
+    """Asks through an approval of the job. A denial is returned as an answer: the graph decides what follows."""
     try:
         decided = await ctx.approval(
             question.summary,
@@ -57,7 +57,7 @@ async def by_approval(ctx: Context, question: Question) -> GraphAnswer:
 
 
 class Watcher:
-    """Tells people which nodes have finished, and counts what models have used, each message once in the life of the job."""
+    """Reports finished nodes, and counts token usage of models, each message once in the life of the job."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -70,7 +70,7 @@ class Watcher:
         self._recall()
 
     def _recall(self) -> None:
-        """What earlier runs have counted. Taking a note also makes the sums what they were after it."""
+        """The usage counted by earlier runs. Reading a note also restores the sums to their values after it."""
         journal = self._ctx.recorder.journal if self._ctx.recorder is not None else None
         while journal is not None and (entry := journal.take(_note(self._notes + 1))) is not None:
             self._counted.update(journal.result_of(entry))
@@ -86,7 +86,7 @@ class Watcher:
         self._told.append((message_id, prompt_tokens, completion_tokens, cost))
 
     def count(self) -> bool:
-        """Adds what was told to the sums of the job; whether there was anything."""
+        """Adds the collected usage to the job's sums; returns whether there was any."""
         told, self._told = self._told, []
         new = False
         for message_id, prompt_tokens, completion_tokens, cost in told:

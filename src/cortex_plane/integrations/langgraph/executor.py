@@ -79,7 +79,7 @@ def _may_edit(value: Any) -> bool:
 
 
 def _edited(place: int, value: Any, answer: GraphAnswer) -> Mapping[str, Any] | None:
-    """The action as the approver changed it; None when it is as it was."""
+    """The action as edited by the approver; None if it is unchanged."""
     actions = _actions(value)
     if not _may_edit(value) or answer.details is None:
         return None
@@ -169,7 +169,7 @@ class LangGraphExecutor:
         return await self._advanced(graph, config, thread, Command(resume=values))
 
     def _opened(self, thread: GraphThread) -> tuple[AnyGraph, RunnableConfig]:
-        """The graph with a saver of its own, which writes on behalf of this run only."""
+        """The graph with its own saver, which writes for this run only."""
         graph = copy.copy(self._graph)
         graph.checkpointer = PlaneSaver(thread.checkpoints, thread, self._serializer)
         return graph, {
@@ -179,7 +179,7 @@ class LangGraphExecutor:
         }
 
     async def _advanced(self, graph: AnyGraph, config: RunnableConfig, thread: GraphThread, given: Any) -> Reached:
-        """`sync`: what a step did is durable before the next one begins."""
+        """`sync`: the result of a step is saved before the next begins."""
         async for path, update in graph.astream(given, config, stream_mode="updates", subgraphs=True, durability="sync"):
             for node in _finished(update):
                 thread.listener.finished(node, [part.partition(":")[0] for part in path])
@@ -194,7 +194,7 @@ class LangGraphExecutor:
         return Ended(plain(self._output(state.values)))
 
     def _output(self, values: Any) -> Any:
-        """What the graph's output schema names."""
+        """The part of the state in the graph's output schema."""
         wanted = self._graph.output_channels
         if isinstance(wanted, str) or not isinstance(values, Mapping):
             return values
@@ -202,7 +202,7 @@ class LangGraphExecutor:
 
 
 def _finished(update: Any) -> list[str]:
-    """Nodes that have finished now: not what is told again of those that finished before the thread went on."""
+    """Nodes that finished now, without those replayed from before the thread was resumed."""
     if (update.get("__metadata__") or {}).get("cached"):
         return []
     return [node for node in update if not node.startswith("__")]
