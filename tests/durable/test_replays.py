@@ -106,7 +106,7 @@ async def test_other_arguments_are_different(scene: Scene) -> None:
     assert (await scene.replayed(job_id, echoing(1)))[0] == "same"
     verdict, message = await scene.replayed(job_id, echoing(2))
     assert verdict == "different"
-    assert 'Step "echo" was recorded with other arguments' in message
+    assert 'Step "echo" was recorded with different arguments' in message
 
 
 async def test_a_job_that_was_killed_in_the_middle_is_ongoing(scene: Scene) -> None:

@@ -143,8 +143,8 @@ def answer(recorder: Recorder, key: str, name: str, kind: str, entry: Entry, dig
         recorder.stop(
             CodeChanged(
                 name,
-                f'Step "{name}" was recorded with other arguments than the code gives it now. The handler must ask for the same '
-                f"each time it is called: take what changes from ctx.now(), ctx.random(), ctx.uuid() or a step. {HOW_TO_GO_ON}",
+                f'Step "{name}" was recorded with different arguments. Handlers must be deterministic, with the same calls '
+                f"in every run: take values that change from ctx.now(), ctx.random(), ctx.uuid() or a step. {HOW_TO_GO_ON}",
             )
         )
     if entry.get("error") is not None:
@@ -153,7 +153,7 @@ def answer(recorder: Recorder, key: str, name: str, kind: str, entry: Entry, dig
 
 
 HOW_TO_GO_ON = (
-    "Deploy code that fits: roll back, or put the change under ctx.patched(...). Or start anew from a step that still fits: "
+    "Deploy code that fits: roll back, or put the change under ctx.patched(...). Or start over from a step that still fits: "
     "cortex jobs fork ID --from-step NAME"
 )
 

@@ -38,7 +38,9 @@ async def fork(
     job_id: JobIdOrPrefix,
     /,
     *,
-    from_step: Annotated[str, Parameter(metavar="NAME", help="The first step that runs anew; NAME#2 for its second time.")],
+    from_step: Annotated[
+        str, Parameter(metavar="NAME", help="The first step that runs again; NAME#2 for its second occurrence.")
+    ],
     app: App = None,
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
@@ -273,10 +275,10 @@ def _report(count: int, damaged: Sequence[CheckpointFinding], verb: str) -> None
     say = console()
     counted = "1 checkpoint" if count == 1 else f"{count:,} checkpoints"
     if not damaged:
-        sound = f"{verb} {counted}: a worker could go on from each." if count else "No live job has a checkpoint."
+        sound = f"{verb} {counted}: a worker could resume from each." if count else "No live job has a checkpoint."
         say.print(words(sound, "green"))
         return
-    say.print(words(f"{verb} {counted}; a worker could not go on from {len(damaged):,}:", "red"))
+    say.print(words(f"{verb} {counted}; no worker could resume from {len(damaged):,}:", "red"))
     rows = [[words(one.job_id), words(one.agent), words(one.steps), words(one.kind), words(one.problem)] for one in damaged]
     say.print(table(["JOB", "AGENT", "STEPS", "KIND", "PROBLEM"], rows, right=[2]))
 

@@ -97,7 +97,7 @@ def _key(blob: Blob, steps: dict[str, Any], wanted: str) -> str:
         known = ", ".join(steps_of(blob)) or "none"
         raise InvalidInput(
             f'There is no recorded step "{wanted}" to fork from. Recorded: {known}. '
-            "A job that failed goes on from the step that failed with: cortex jobs resume ID",
+            "To continue a failed job from the failed step: cortex jobs resume ID",
             field="from_step",
         )
     return key

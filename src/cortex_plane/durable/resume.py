@@ -94,7 +94,7 @@ def _begins_anew(blob: Blob, agent: AgentCode, claimed: Claimed) -> bool:
             raise PromptChanged(
                 "start",
                 f'The system prompt of agent "{claimed.job_type}" has changed since this job began; its policy is to fail then. '
-                'To start it anew: cortex jobs retry ID. To go on instead: on_prompt_change="continue".',
+                'To start over: cortex jobs retry ID. To continue instead: on_prompt_change="continue".',
             )
 
 

@@ -381,7 +381,7 @@ class ToolRunner(Runner):
         """Asks approvers. Approved, the call is repeated, or it counts as made, with the result that the approver supplied."""
         tool, number = call.tool, call.asked + 1
         gate = Gate(
-            f'Call tool "{self.name}" again? It was called, and nobody knows whether it took effect: '
+            f'Call tool "{self.name}" again? It was called, and its outcome is unknown: '
             f"{call.doubt or 'its worker died or stopped'}. If it did, approve with happened set to true.",
             {"tool": self.name, "invocation_id": tool.invocation_id, "happened": False, "result": None},
             editable=["happened", "result"],

@@ -117,7 +117,7 @@ async def _run(
             code = report(error)
         await plane.close()
         if await something_goes_on(others):
-            _say(plane, "A handler did not stop when asked. Its job goes on elsewhere; this process ends now.")
+            _say(plane, "A handler did not stop when asked. Another worker resumes its job; this process ends now.")
             end_now(code)
     if code == 0:
         _say(plane, "Nothing is ready any more." if until_idle and not signals.heard else "Stopped in order.")

@@ -64,7 +64,7 @@ HAND_BACK_SECONDS = 2.0
 
 ONLY_PLAIN = (
     "The job has recorded steps, and the agent is not an async function any more: it would do all of them again. "
-    "Deploy code that fits: roll back, or submit the job anew."
+    "Deploy code that fits: roll back, or submit the job again."
 )
 
 

@@ -69,7 +69,7 @@ class LoopWatch:
             os._exit(EXIT_BLOCKED)
         if seconds > BLOCKED_SECONDS and not self._told:
             self._told = True
-            advice = "Nothing else goes on here meanwhile. Make the work a plain function, or move it into a thread."
+            advice = "No other job of this worker proceeds meanwhile. Make the work a plain function, or move it into a thread."
             log.warning("event_loop_blocked", seconds=round(seconds, 1), advice=advice, **self._where())
 
     def _where(self) -> dict[str, str]:

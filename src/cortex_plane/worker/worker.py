@@ -198,7 +198,7 @@ class Worker:
         before, now = self._told_to_leave_at, self._clock.elapsed()
         self._told_to_leave_at = now
         if before is None:
-            log.warning("worker_cancelled", action="Its handlers are interrupted, and their jobs go on elsewhere.")
+            log.warning("worker_cancelled", action="Its handlers are interrupted, and other workers resume their jobs.")
             self._hurry.set()
             self.stop()
         elif now - before > ECHO_SECONDS:
@@ -207,7 +207,7 @@ class Worker:
     def _drain(self) -> None:
         """Called at every heartbeat until the worker has stopped."""
         if not self._stopping.is_set():
-            log.info("worker_draining", worker_id=self._worker_id, why="somebody asked it to finish what it has, and to leave")
+            log.info("worker_draining", worker_id=self._worker_id, why="an operator drained it")
             self.stop()
 
     def die(self) -> None:
@@ -387,7 +387,7 @@ class Worker:
 
     def _lose_lease(self, why: str) -> None:
         """Other workers run these jobs now, or will soon: stop them here and write nothing more."""
-        log.error("lease_lost", worker_id=self._worker_id, why=why, action="Its jobs are stopped; it starts anew.")
+        log.error("lease_lost", worker_id=self._worker_id, why=why, action="Its jobs are stopped; it registers again.")
         self._lease_lost.set()
         for pool in self._pools:
             pool.give_up()
@@ -636,7 +636,7 @@ class Worker:
         """A plain function that has timed out cannot be stopped. Until it returns, its job stays RUNNING and is not retried:
         otherwise two attempts would run concurrently."""
         claimed = execution.claimed
-        message = "Its time is up, and its function goes on. It is tried again when the function has returned."
+        message = "The run timed out, but its function still runs. The job is retried when the function has returned."
         log.warning("timed_out_function_goes_on", job_id=claimed.job_id, agent=claimed.job_type, action=message)
         self._reporter.tell(claimed.job_id, claimed.run_id, "log", {"level": "warning", "message": message})
         outbox = self._outbox
