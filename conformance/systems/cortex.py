@@ -20,7 +20,7 @@ import structlog
 from conformance.agent import CALLS, EFFECTS, QUESTIONS, STEPS, Doings, expected
 from conformance.boundaries import Boundaries
 from conformance.systems import Recorded
-from cortex_plane import Backoff, Context, Happened, Plane, RetryPolicy, Settings
+from cortex_plane import Applied, Backoff, Context, Plane, RetryPolicy, Settings
 from cortex_plane.agents.agent import Agent
 from cortex_plane.approvals.decisions import Decided
 from cortex_plane.approvals.model import ApprovalRequest
@@ -205,8 +205,8 @@ async def _take(ctx: Context, doings: Doings, step: str) -> str:
     if step not in EFFECTS:
         return await ctx.step(step, doings.perform, step)
 
-    def verify(invocation_id: str) -> Happened | None:
-        return Happened(expected(step)) if doings.has_happened(step) else None
+    def verify(invocation_id: str) -> Applied | None:
+        return Applied(expected(step)) if doings.has_happened(step) else None
 
     result: str = await ctx.tool(step, verify=verify)(doings.perform, step)
     return result

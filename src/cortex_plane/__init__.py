@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from cortex_plane.agents.agent import Agent
     from cortex_plane.approvals.model import Approval, Escalation
     from cortex_plane.client import Client
-    from cortex_plane.durable.calls import Happened
+    from cortex_plane.durable.calls import Applied
     from cortex_plane.durable.context import Context
     from cortex_plane.errors import (
         ApprovalAltered,
@@ -51,6 +51,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
+    "Applied",
     "Approval",
     "ApprovalAltered",
     "ApprovalChanged",
@@ -68,7 +69,6 @@ __all__ = [
     "Escalation",
     "GroupNotFinished",
     "GroupStatus",
-    "Happened",
     "HistoryEntry",
     "InvalidInput",
     "Job",
@@ -122,7 +122,7 @@ _HOMES = {
     "Escalation": "cortex_plane.approvals.model",
     "GroupNotFinished": "cortex_plane.groups.model",
     "GroupStatus": "cortex_plane.groups.model",
-    "Happened": "cortex_plane.durable.calls",
+    "Applied": "cortex_plane.durable.calls",
     "HistoryEntry": "cortex_plane.jobs.model",
     "InvalidInput": "cortex_plane.errors",
     "Job": "cortex_plane.jobs.model",

@@ -58,9 +58,9 @@ from cortex_plane.wiring import (
 )
 from cortex_plane.worker.commands import command_handler
 from cortex_plane.worker.isolation import Isolation
-from cortex_plane.worker.loops import Duty
+from cortex_plane.worker.loops import BackgroundLoop
 from cortex_plane.worker.service import WorkerService
-from cortex_plane.worker.services import Lender, Terms, built_in_agents
+from cortex_plane.worker.services import RunServicesFactory, built_in_agents
 from cortex_plane.worker.worker import Worker, WorkerOptions
 
 if TYPE_CHECKING:
@@ -235,12 +235,12 @@ class Plane:
         """`isolated`: this process has one run alone, and makes no others."""
         await self.directory.register(self.built_in)
         agents = {**self.agents, **self.built_in}
-        lender = Lender(self.store, self.directory, self.clock, self._ids, self._chance, self._terms(), self.telemetry)
+        services = self._run_services()
         isolation = None if isolated else self._isolation()
-        worker = Worker(self.store, agents, options, self.clock, self._ids, self._chance, lender, isolation)
+        worker = Worker(self.store, agents, options, self.clock, self._ids, self._chance, services, isolation)
         if (target := self.settings.seal_export) and not isolated:
             exporter = SealExporter(self.store, target, seal_target(target, self.settings.seal_export_authorization))
-            worker.more_duties = (Duty("seal_exporter", exporter.once, self.clock),)
+            worker.more_loops = (BackgroundLoop("seal_exporter", exporter.once, self.clock),)
         return worker
 
     def _isolation(self) -> Isolation | None:
@@ -282,7 +282,7 @@ class Plane:
     def _queues_of_agents(self) -> list[str]:
         return sorted({code.config.queue for code in self.agents.values()} | {DEFAULT_QUEUE})
 
-    def _terms(self) -> Terms:
+    def _run_services(self) -> RunServicesFactory:
         settings = self.settings
         sizes = Sizes(
             settings.checkpoint_warn_bytes,
@@ -290,7 +290,17 @@ class Plane:
             settings.result_max_bytes,
             settings.result_limit_bytes,
         )
-        return Terms(Path(self.settings.files), sizes, self.fault)
+        return RunServicesFactory(
+            self.store,
+            self.directory,
+            self.clock,
+            self._ids,
+            self._chance,
+            Path(settings.files),
+            sizes,
+            self.fault,
+            self.telemetry,
+        )
 
     # -- opening and closing ---------------------------------------------------------------------
 

@@ -288,10 +288,10 @@ def test_verify_finds_what_a_worker_could_not_go_on_from(
     damage(database_url, damaged, "[]")
     after = cortex(*words)
 
-    assert (before.code, before.out) == (0, "Checked 2 checkpoints: a worker could go on from each.\n")
+    assert (before.code, before.out) == (0, "Checked 2 checkpoints: a worker could resume from each.\n")
     assert after.code == 1
     assert after.shown == (
-        "Checked 2 checkpoints; a worker could not go on from 1:\n"
+        "Checked 2 checkpoints; no worker could resume from 1:\n"
         "JOB  AGENT  STEPS  KIND  PROBLEM\n"
         "<id>  sleeper  0  not_an_object  Checkpoint is not a JSON object.\n"
     )
@@ -313,7 +313,7 @@ def test_migrate_only_tries(cortex: Cortex, folder: Path) -> None:
     failed = cortex("checkpoints", "migrate", "--dry-run", "app.py")
 
     assert (refused.code, refused.err) == (2, "Error: Jobs are migrated when they are resumed; --dry-run tries it.\n")
-    assert (sound.code, sound.out) == (0, "Tried 1 checkpoint: a worker could go on from each.\n")
+    assert (sound.code, sound.out) == (0, "Tried 1 checkpoint: a worker could resume from each.\n")
     assert failed.code == 1
     assert "migration_failed  ValueError: no way" in failed.shown
 

@@ -226,7 +226,7 @@ def test_a_handler_that_does_not_stop_ends_with_the_process(cortex: Cortex, fold
         code, log = worker.ended()
 
     assert code == 0, log
-    assert log.endswith("A handler did not stop when asked. Its job goes on elsewhere; this process ends now.\n")
+    assert log.endswith("A handler did not stop when asked. Another worker resumes its job; this process ends now.\n")
     assert status(cortex, job_id) == "RETRY"
 
 

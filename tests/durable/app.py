@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from cortex_plane import Context, Happened, Plane, Settings
+from cortex_plane import Applied, Context, Plane, Settings
 from cortex_plane.durable import segments
 from tests.end_to_end.app import Death, die_now
 
@@ -69,8 +69,8 @@ def register(plane: Plane, effects: str, die: list[Any] | None = None) -> None:
         return RESULTS[name]
 
     def verify(name: str) -> Any:
-        async def ask(invocation_id: str) -> Happened | None:
-            return Happened(RESULTS[name]) if f"{name} {invocation_id}" in lines(effects) else None
+        async def ask(invocation_id: str) -> Applied | None:
+            return Applied(RESULTS[name]) if f"{name} {invocation_id}" in lines(effects) else None
 
         return ask
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cortex_plane import Context, Happened, InvalidInput, StepFailed
+from cortex_plane import Applied, Context, InvalidInput, StepFailed
 from cortex_plane.testing import TestPlane
 from tests.durable.test_versions import Calls
 from tests.end_to_end.inspection import query
@@ -106,7 +106,7 @@ async def test_other_arguments_are_different(scene: Scene) -> None:
     assert (await scene.replayed(job_id, echoing(1)))[0] == "same"
     verdict, message = await scene.replayed(job_id, echoing(2))
     assert verdict == "different"
-    assert 'Step "echo" was recorded with other arguments' in message
+    assert 'Step "echo" was recorded with different arguments' in message
 
 
 async def test_a_job_that_was_killed_in_the_middle_is_ongoing(scene: Scene) -> None:
@@ -164,9 +164,9 @@ async def test_a_job_that_waits_for_its_child_is_ongoing(scene: Scene) -> None:
 async def test_an_uncertain_tool_is_neither_called_nor_asked_about(scene: Scene) -> None:
     asked: list[str] = []
 
-    async def verify(invocation_id: str) -> Happened:
+    async def verify(invocation_id: str) -> Applied:
         asked.append(invocation_id)
-        return Happened()
+        return Applied()
 
     async def handler(ctx: Context) -> None:
         await ctx.tool("pay", verify=verify)(scene.calls.step("pay"))

@@ -26,7 +26,7 @@ from cortex_plane.durable.schema import Blob, Checkpoint, StoredCheckpoint, Tool
 from cortex_plane.ids import new_id
 from cortex_plane.json import dumps, loads
 from cortex_plane.testing import ManualClock
-from cortex_plane.worker.outbox import Mailbox
+from cortex_plane.worker.outbox import PendingWrites
 from tests.durable.blobs import AGENT, JOB, same_json
 
 NEVER = 10**9
@@ -34,17 +34,19 @@ NEVER = 10**9
 
 async def a_recorder(journal: Journal, last_id: str | None) -> Recorder:
     claimed: Any = type("Claimed", (), {"job_id": JOB, "run_id": new_id(), "cleanup_seconds": None})
-    return Recorder(claimed, AGENT, AgentConfig(), "e" * 64, _services(ManualClock(), new_id, Path()), journal, last_id)
+    no_store: Any = None
+    services = _services(no_store, ManualClock(), new_id, Path(), lambda name: None)
+    return Recorder(claimed, AGENT, AgentConfig(), "e" * 64, services, journal, last_id)
 
 
 class Scribe:
-    """A run's recorder, the mailbox of what it writes, and what a store then has of its job."""
+    """A run's recorder, its pending writes, and what a store then has of its job."""
 
     def __init__(self, written: Iterator[bool], seal_above: int) -> None:
         """`written` says of each checkpoint that is posted whether it is written before the next is."""
         self.recorder = asyncio.run(a_recorder(Journal(seed="a seed"), None))
         self.written, self.seal_above = written, seal_above
-        self.box = Mailbox()
+        self.pending = PendingWrites()
         self.newest: Checkpoint | None = None
         self.document = ""
         self.segments: list[Blob] = []
@@ -121,13 +123,13 @@ class Scribe:
 
     def save(self) -> None:
         self.newest = self.recorder.snapshot("somewhere", "in_progress", self.seal_above)
-        self.box.take(self.newest)
+        self.pending.take(self.newest)
         if next(self.written):
             self.write()
 
     def write(self) -> None:
         """What a store does with what was posted."""
-        checkpoint, self.box.checkpoint = self.box.checkpoint, None
+        checkpoint, self.pending.checkpoint = self.pending.checkpoint, None
         if checkpoint is not None:
             self.document = checkpoint.document
             self.segments += [blob for blob in checkpoint.blobs if blob.seq is not None]

@@ -184,7 +184,7 @@ async def test_other_arguments_than_recorded_are_refused(plane: TestPlane) -> No
     await plane.clock.advance(hours=1)
     await plane.work()
 
-    with pytest.raises(JobFailed, match='Step "echo" was recorded with other arguments'):
+    with pytest.raises(JobFailed, match='Step "echo" was recorded with different arguments'):
         await job.result(timeout=5)
 
 

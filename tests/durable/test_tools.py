@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cortex_plane import Context, Happened, JobFailed, StepFailed
+from cortex_plane import Applied, Context, JobFailed, StepFailed
 from cortex_plane.testing import TestPlane
 
 pytestmark = pytest.mark.anyio
@@ -82,9 +82,9 @@ async def test_a_call_that_may_be_made_again_is(plane: TestPlane) -> None:
 async def test_the_other_side_is_asked_what_happened(plane: TestPlane, happened: bool) -> None:
     bank, asked = Bank(), []
 
-    async def verify(invocation_id: str) -> Happened | None:
+    async def verify(invocation_id: str) -> Applied | None:
         asked.append(invocation_id)
-        return Happened("the receipt") if happened else None
+        return Applied("the receipt") if happened else None
 
     @plane.agent("pay")
     async def pay(ctx: Context) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from cortex_plane import Backoff, Context, Happened, JobFailed, JobHandle, JobStatus, PermanentFailure, RetryPolicy, StepFailed
+from cortex_plane import Applied, Backoff, Context, JobFailed, JobHandle, JobStatus, PermanentFailure, RetryPolicy, StepFailed
 from cortex_plane.errors import ToolUncertain
 from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import RunId, WorkerId
@@ -48,9 +48,9 @@ class Bank:
             raise mood
         return "paid"
 
-    async def verify(self, invocation_id: str) -> Happened | None:
+    async def verify(self, invocation_id: str) -> Applied | None:
         self.asked.append(invocation_id)
-        return Happened("verified") if invocation_id in self.paid else None
+        return Applied("verified") if invocation_id in self.paid else None
 
 
 async def run(plane: TestPlane, bank: Bank, *, max_retries: int = 3, **options: Any) -> JobHandle[str]:
@@ -136,7 +136,7 @@ async def test_a_call_that_was_not_made_before_is_made_by_a_job_that_runs_from_t
 async def test_a_verify_that_fails_before_such_a_call_leaves_it_in_doubt(plane: TestPlane) -> None:
     bank, broken, silent = Bank(), [True], [True]
 
-    async def verify(invocation_id: str) -> Happened | None:
+    async def verify(invocation_id: str) -> Applied | None:
         if silent:
             raise ConnectionError("no answer")
         return await bank.verify(invocation_id)
@@ -227,7 +227,7 @@ async def test_in_doubt_without_retries_verify_is_still_asked(plane: TestPlane) 
 async def test_a_verify_that_fails_too_leaves_the_call_in_doubt(plane: TestPlane, retry: RetryPolicy) -> None:
     bank, outage = Bank(ConnectionError("gone"), applied=True), [1, 2]
 
-    async def verify(invocation_id: str) -> Happened | None:
+    async def verify(invocation_id: str) -> Applied | None:
         if outage:
             outage.pop()
             raise ConnectionError("gone")

@@ -24,7 +24,7 @@ from langgraph.types import interrupt
 from cortex_plane import Context, Plane, Settings
 from cortex_plane.clock import after
 from cortex_plane.durable.suspension import SleepUntil
-from cortex_plane.graphs.model import Answer, Question
+from cortex_plane.graphs.model import GraphAnswer, Question
 from tests.durable.app import append
 from tests.end_to_end.app import die_now
 
@@ -101,12 +101,12 @@ def _lines_of(graph: Any) -> Any:
 def ask_in(folder: str) -> Any:
     """Decisions are files. Without one the job sleeps for a moment, and looks again."""
 
-    async def ask(ctx: Context, question: Question) -> Answer:
+    async def ask(ctx: Context, question: Question) -> GraphAnswer:
         recorder, path = ctx._durable, Path(folder) / question.id
         if f"answer {question.id}#1" not in recorder.journal.entries and not path.exists():
             append(str(Path(folder) / "asked"), f"{os.getpid()} {question.id}")
             recorder.suspend(SleepUntil(after(recorder.services.clock.now(), 0.1)))
-        return Answer(**await ctx.step(f"answer {question.id}", lambda: json.loads(path.read_text())))
+        return GraphAnswer(**await ctx.step(f"answer {question.id}", lambda: json.loads(path.read_text())))
 
     return ask
 

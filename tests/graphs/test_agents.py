@@ -16,7 +16,7 @@ from langgraph.types import interrupt
 from cortex_plane import Context
 from cortex_plane.clock import after
 from cortex_plane.durable.suspension import SleepUntil
-from cortex_plane.graphs.model import Answer, Question
+from cortex_plane.graphs.model import GraphAnswer, Question
 from cortex_plane.testing import TestPlane
 
 pytestmark = pytest.mark.anyio
@@ -52,10 +52,10 @@ class People:
     """Answer when they have been told what; until then the job sleeps, as it would wait for an approval."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, GraphAnswer] = {}
         self.asked: list[Question] = []
 
-    async def ask(self, ctx: Context, question: Question) -> Answer:
+    async def ask(self, ctx: Context, question: Question) -> GraphAnswer:
         recorder = ctx._durable
         key = f"answer {question.id}"
         if f"{key}#1" not in recorder.journal.entries:
@@ -63,7 +63,7 @@ class People:
             if question.summary not in self.answers:
                 recorder.suspend(SleepUntil(after(recorder.services.clock.now(), 60)))
         given = await ctx.step(key, self._given, question.summary)
-        return Answer(**given)
+        return GraphAnswer(**given)
 
     async def _given(self, summary: str) -> dict[str, Any]:
         answer = self.answers[summary]
@@ -171,7 +171,7 @@ async def test_a_graph_whose_job_was_cancelled_keeps_nothing_more(plane: TestPla
 async def test_a_replay_of_a_graph_runs_none_of_its_nodes(plane: TestPlane) -> None:
     people = People()
     calls: list[str] = []
-    people.answers["Sure?"] = Answer(True)
+    people.answers["Sure?"] = GraphAnswer(True)
 
     def fails(state: State) -> dict[str, Any]:
         calls.append("fails")
@@ -214,7 +214,7 @@ async def test_an_interrupt_waits_for_its_answer_and_the_node_gets_it(plane: Tes
     await plane.work()
     waiting = (await plane.jobs.get(job.id)).status
 
-    people.answers["Publish it?"] = Answer(False, "ada@example.com", "too short")
+    people.answers["Publish it?"] = GraphAnswer(False, "ada@example.com", "too short")
     await plane.clock.advance(minutes=2)
     await plane.work()
 
@@ -249,7 +249,7 @@ async def test_interrupts_of_one_step_of_inner_graphs_and_of_one_node_are_all_as
         await plane.work()
         question = people.asked[-1].summary
         stopped_at.append(question)
-        people.answers[question] = Answer(True, f"who was asked {question}")
+        people.answers[question] = GraphAnswer(True, f"who was asked {question}")
         await plane.clock.advance(minutes=2)
     await plane.work()
 
@@ -267,7 +267,7 @@ async def test_interrupts_of_one_step_of_inner_graphs_and_of_one_node_are_all_as
 async def test_a_question_that_comes_again_in_a_loop_is_another_question(plane: TestPlane) -> None:
     """What was approved once is not approved for ever."""
     people = People()
-    people.answers["Again?"] = Answer(True)
+    people.answers["Again?"] = GraphAnswer(True)
 
     def once_more(state: State) -> dict[str, Any]:
         return {"lines": [str(interrupt("Again?")["approved"])]}
@@ -286,7 +286,7 @@ async def test_a_question_that_comes_again_in_a_loop_is_another_question(plane: 
 
 async def test_an_answer_that_was_given_survives_the_failure_of_the_node_that_asked(plane: TestPlane) -> None:
     people, tries = People(), []
-    people.answers["May I?"] = Answer(True)
+    people.answers["May I?"] = GraphAnswer(True)
 
     def weak(state: State) -> dict[str, Any]:
         decided = interrupt("May I?")["approved"]
@@ -333,7 +333,7 @@ async def test_tokens_and_cents_of_models_are_counted_once_each_however_often_th
     for _ in range(3):
         await plane.work()
         await plane.clock.advance(minutes=2)
-    people.answers["Go on?"] = Answer(True)
+    people.answers["Go on?"] = GraphAnswer(True)
     await plane.work()
     await job.result(timeout=5)
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from langgraph.types import Interrupt
 
-from cortex_plane.graphs.model import Answer
+from cortex_plane.graphs.model import GraphAnswer
 from cortex_plane.integrations.langgraph.executor import SUMMARY_LIMIT, question_of, resume_value
 
-YES = Answer(True, "ada@example.com", "fine")
-NO = Answer(False, "ada@example.com", "too risky")
+YES = GraphAnswer(True, "ada@example.com", "fine")
+NO = GraphAnswer(False, "ada@example.com", "too risky")
 MAIL = {"action": "mail", "args": {"to": "bob@example.com"}}
 CHANGED = {"action": "mail", "args": {"to": "eve@example.com"}}
 
@@ -61,19 +61,19 @@ def test_a_long_text_is_cut_in_the_summary_and_whole_in_the_details() -> None:
         ("Publish it?", NO, {"approved": False, "decided_by": "ada@example.com", "reason": "too risky", "details": None}),
         (human(), YES, {"type": "accept", "args": None}),
         ([human()], YES, [{"type": "accept", "args": None}]),
-        ([human(allow_edit=True)], Answer(True, details=CHANGED), [{"type": "edit", "args": CHANGED}]),
-        ([human(allow_edit=True)], Answer(True, details=MAIL), [{"type": "accept", "args": None}]),
-        ([human()], Answer(True, details=CHANGED), [{"type": "accept", "args": None}]),
+        ([human(allow_edit=True)], GraphAnswer(True, details=CHANGED), [{"type": "edit", "args": CHANGED}]),
+        ([human(allow_edit=True)], GraphAnswer(True, details=MAIL), [{"type": "accept", "args": None}]),
+        ([human()], GraphAnswer(True, details=CHANGED), [{"type": "accept", "args": None}]),
         ([human()], NO, [{"type": "ignore", "args": None}]),
         ([human(allow_respond=True)], NO, [{"type": "response", "args": "too risky"}]),
         (middleware("approve"), YES, {"decisions": [{"type": "approve"}]}),
         (middleware("approve"), NO, {"decisions": [{"type": "reject", "message": "too risky"}]}),
         (
             middleware("edit"),
-            Answer(True, details={"name": "mail", "args": {}}),
+            GraphAnswer(True, details={"name": "mail", "args": {}}),
             {"decisions": [{"type": "edit", "edited_action": {"name": "mail", "args": {}}}]},
         ),
     ],
 )
-def test_what_the_node_gets_back(value: Any, answer: Answer, returned: Any) -> None:
+def test_what_the_node_gets_back(value: Any, answer: GraphAnswer, returned: Any) -> None:
     assert resume_value(Interrupt(value, id="1"), answer) == returned

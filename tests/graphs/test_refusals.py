@@ -11,7 +11,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 
 from cortex_plane import InvalidInput, JobFailed
-from cortex_plane.graphs.model import Answer
+from cortex_plane.graphs.model import GraphAnswer
 from cortex_plane.testing import TestPlane
 from tests.graphs.test_agents import People, State, line_of, says
 
@@ -41,7 +41,7 @@ async def test_types_that_the_state_names_come_back_as_they_were(plane: TestPlan
     job = await plane.graph("graph", builder.compile(), ask=people.ask).submit()
     await plane.work()
 
-    people.answers["Look?"] = Answer(True)
+    people.answers["Look?"] = GraphAnswer(True)
     await plane.clock.advance(minutes=2)
     await plane.work()
 

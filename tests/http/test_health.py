@@ -11,7 +11,7 @@ from cortex_plane import Context
 from cortex_plane.errors import Unavailable
 from cortex_plane.testing import ManualClock
 from cortex_plane.worker.heartbeat import STALE_SECONDS
-from cortex_plane.worker.loops import Duty
+from cortex_plane.worker.loops import BackgroundLoop
 from tests.contract.support import raw_client
 from tests.http.conftest import Api
 
@@ -88,9 +88,9 @@ async def test_it_is_not_ready_when_a_loop_has_not_gone_well_for_long(api: Api) 
         went_well.set()
         return 3_600.0
 
-    duty = Duty("counter", once, clock)
-    api.app.state.duties.append(duty)
-    task = asyncio.create_task(duty.run_for_ever())
+    loop = BackgroundLoop("counter", once, clock)
+    api.app.state.loops.append(loop)
+    task = asyncio.create_task(loop.run())
     await went_well.wait()
     await asyncio.sleep(0)
 
@@ -111,9 +111,9 @@ async def test_a_loop_that_never_went_well_counts_from_its_beginning(api: Api) -
         tried.set()
         raise ValueError("never")
 
-    duty = Duty("counter", once, clock)
-    api.app.state.duties.append(duty)
-    task = asyncio.create_task(duty.run_for_ever())
+    loop = BackgroundLoop("counter", once, clock)
+    api.app.state.loops.append(loop)
+    task = asyncio.create_task(loop.run())
     await tried.wait()
     clock.seconds += STALE_SECONDS
 
@@ -138,7 +138,7 @@ async def test_the_loops_of_a_worker_in_the_same_process_count_too(api: Api) -> 
     working = asyncio.create_task(api.plane.run_worker())
     await begun.wait()
     [worker] = api.plane._workers
-    worker.duties.append(Duty("counter", never, TurnedClock(), last_ok_at=0.0))
+    worker.loops.append(BackgroundLoop("counter", never, TurnedClock(), last_ok_at=0.0))
 
     status, found = await checks(api)
 

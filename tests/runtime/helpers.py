@@ -14,7 +14,7 @@ from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import DEFAULT_TENANT_ID, AgentId, Claimed, JobId, NewJob, RunId, WorkerId
 from cortex_plane.stores import Store
 from cortex_plane.worker.model import NewWorker
-from cortex_plane.worker.services import DEFAULT_TERMS, Lender
+from cortex_plane.worker.services import RunServicesFactory
 from cortex_plane.worker.worker import Worker, WorkerOptions
 
 PATIENCE_SECONDS = 30.0
@@ -38,8 +38,8 @@ async def working(plane: Plane, **options: Any) -> AsyncIterator[None]:
 async def worker_on(plane: Plane, store: Store, **options: Any) -> AsyncIterator[Worker]:
     """A worker with the plane's agents on a store that the test has tampered with."""
     defaults = {"queues": ("default",), "lease_seconds": plane.settings.lease_seconds, "grace_seconds": 0.3}
-    lender = Lender(store, plane.directory, plane.clock, new_id, lambda: 0.5, DEFAULT_TERMS)
-    worker = Worker(store, plane.agents, WorkerOptions(**{**defaults, **options}), plane.clock, new_id, lambda: 0.5, lender)
+    services = RunServicesFactory(store, plane.directory, plane.clock, new_id, lambda: 0.5)
+    worker = Worker(store, plane.agents, WorkerOptions(**{**defaults, **options}), plane.clock, new_id, lambda: 0.5, services)
     task = asyncio.create_task(worker.run())
     try:
         yield worker

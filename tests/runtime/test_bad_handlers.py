@@ -159,7 +159,7 @@ async def test_a_result_that_is_refused_is_not_tried_again(plane: TestPlane) -> 
 async def test_a_handler_that_swallows_its_interruption_does_not_hold_up_the_worker(
     plane: TestPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cortex_plane.worker.worker.LAST_WORD_SECONDS", 0.2)
+    monkeypatch.setattr("cortex_plane.worker.worker.FINAL_WRITES_SECONDS", 0.2)
     started, let_go = asyncio.Event(), asyncio.Event()
 
     @plane.agent("deaf")

@@ -119,7 +119,7 @@ async def test_a_cancel_scope_of_anyio_cancels_it_once(live_plane: Plane, monkey
 
 async def test_cancelling_it_twice_leaves_the_jobs_to_others(live_plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cortex_plane.worker.worker.ECHO_SECONDS", 0.0)
-    monkeypatch.setattr("cortex_plane.worker.worker.LAST_WORD_SECONDS", 0.2)
+    monkeypatch.setattr("cortex_plane.worker.worker.FINAL_WRITES_SECONDS", 0.2)
     started, let_go = asyncio.Event(), asyncio.Event()
 
     @live_plane.agent("deaf")

@@ -167,10 +167,10 @@ async def test_one_failed_look_does_not_make_the_worker_blind_to_cancellations(l
         await asyncio.wait_for(interrupted.wait(), PATIENCE_SECONDS)
 
 
-@pytest.mark.parametrize("duty", ["promote_due", "next_due_in"])
-async def test_the_timers_outlive_a_database_that_is_away(live_plane: Plane, duty: str) -> None:
+@pytest.mark.parametrize("operation", ["promote_due", "next_due_in"])
+async def test_the_timers_outlive_a_database_that_is_away(live_plane: Plane, operation: str) -> None:
     counter, faulty = Counter(live_plane), await faulty_store(live_plane)
-    faulty.around("queue", duty, fails(2))
+    faulty.around("queue", operation, fails(2))
 
     job = await counter.agent.options(delay=0.1).submit()
     async with worker_on(live_plane, faulty):
@@ -180,7 +180,7 @@ async def test_the_timers_outlive_a_database_that_is_away(live_plane: Plane, dut
 async def test_a_worker_that_is_asked_to_stop_while_the_database_is_away_ends_all_the_same(
     live_plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cortex_plane.worker.worker.LAST_WORD_SECONDS", 0.3)
+    monkeypatch.setattr("cortex_plane.worker.worker.FINAL_WRITES_SECONDS", 0.3)
     counter, faulty = Counter(live_plane), await faulty_store(live_plane)
     outage = Outage()
     faulty.around("workers", "heartbeat", lambda make, worker_id: partial(outage.blocking, make(worker_id)))

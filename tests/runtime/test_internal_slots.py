@@ -15,7 +15,7 @@ from cortex_plane.agents.model import AgentConfig
 from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import DEFAULT_TENANT_ID, INTERNAL_QUEUE, JobId, NewJob
 from cortex_plane.testing import TestPlane
-from cortex_plane.worker.services import DEFAULT_TERMS, Lender
+from cortex_plane.worker.services import RunServicesFactory
 from cortex_plane.worker.worker import Worker, WorkerOptions
 from tests.runtime.helpers import PATIENCE_SECONDS, eventually, register_agent, status_becomes
 
@@ -32,8 +32,10 @@ async def worker_with_errands(
     store = plane.store
     await register_agent(store, AgentConfig(queue=INTERNAL_QUEUE), ERRAND)
     agents = {**plane.agents, ERRAND: AgentCode(ERRAND, errand, "async", AgentConfig(queue=INTERNAL_QUEUE))}
-    lender = Lender(store, plane.directory, plane.clock, new_id, lambda: 0.5, DEFAULT_TERMS)
-    worker = Worker(store, agents, WorkerOptions(queues, grace_seconds=0.3, **options), plane.clock, new_id, lambda: 0.5, lender)
+    services = RunServicesFactory(store, plane.directory, plane.clock, new_id, lambda: 0.5)
+    worker = Worker(
+        store, agents, WorkerOptions(queues, grace_seconds=0.3, **options), plane.clock, new_id, lambda: 0.5, services
+    )
     task = asyncio.create_task(worker.run())
     try:
         yield worker

@@ -126,7 +126,7 @@ async def test_a_database_that_is_still_away_does_not_end_the_worker_that_starts
 async def test_a_completion_that_waits_for_the_database_when_the_lease_is_lost_does_not_hold_up_the_new_start(
     live_plane: Plane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cortex_plane.worker.worker.LAST_WORD_SECONDS", 3600.0)  # Who waits for such answers waits too long.
+    monkeypatch.setattr("cortex_plane.worker.worker.FINAL_WRITES_SECONDS", 3600.0)  # Who waits for such answers waits too long.
     store = live_plane.store
     faulty: Any = FaultyStore(store)
     starts = 0

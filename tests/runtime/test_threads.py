@@ -164,7 +164,7 @@ async def test_a_plain_agent_that_timed_out_is_tried_again_only_when_its_functio
     async with working(live_plane, concurrency=5):
 
         async def past_its_time() -> bool:
-            return any("Its time is up" in str(event.data) for event in await live_plane.store.events.list(job.id))
+            return any("The run timed out" in str(event.data) for event in await live_plane.store.events.list(job.id))
 
         await eventually(past_its_time)
         held = await job.job()

@@ -45,9 +45,9 @@ async def test_a_disk_that_stays_full_is_one_line_for_each_part_of_a_worker(live
             assert await job.result(timeout=PATIENCE_SECONDS) == "said"
 
             async def over() -> bool:
-                return any(line["event"] == "duty_works_again" for line in lines)
+                return any(line["event"] == "loop_recovered" for line in lines)
 
             await eventually(over)
 
-    told = [line["event"] for line in lines if line["event"].startswith(("outbox", "duty"))]
-    assert sorted(told) == ["duty_failed", "duty_works_again", "outbox_goes_on", "outbox_waits"]
+    told = [line["event"] for line in lines if line["event"].startswith(("outbox", "loop"))]
+    assert sorted(told) == ["loop_failed", "loop_recovered", "outbox_goes_on", "outbox_waits"]

@@ -17,7 +17,7 @@ from cortex_plane.testing import ManualClock
 from cortex_plane.webhooks.delivery import webhook_agent
 from cortex_plane.webhooks.model import AddedEndpoint
 from cortex_plane.webhooks.service import EndpointWish, add_endpoint
-from cortex_plane.worker.services import DEFAULT_TERMS, Lender
+from cortex_plane.worker.services import RunServicesFactory
 from cortex_plane.worker.worker import Worker, WorkerOptions
 from tests.contract.support import Raw, Scene, raw_client
 from tests.webhooks.receiver import Receiver, receiver
@@ -42,8 +42,8 @@ class Post(Scene):
     async def deliver(self) -> None:
         """Whatever is due now, to its end."""
         options = WorkerOptions(queues=(), internal_concurrency=5)
-        lender = Lender(self.store, Directory(self.store), self.clock, new_id, lambda: 1.0, DEFAULT_TERMS)
-        worker = Worker(self.store, {self.code.job_type: self.code}, options, self.clock, new_id, lambda: 1.0, lender)
+        services = RunServicesFactory(self.store, Directory(self.store), self.clock, new_id, lambda: 1.0)
+        worker = Worker(self.store, {self.code.job_type: self.code}, options, self.clock, new_id, lambda: 1.0, services)
         await worker.run(until_idle=True)
 
     async def deliveries(self) -> list[Job]:

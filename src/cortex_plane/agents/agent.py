@@ -33,7 +33,7 @@ class Agent(Generic[Arguments, Result]):
         return f"Agent({self.name!r})"
 
     def __call__(self, ctx: Context, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:
-        """The handler itself, for tests and for calling one agent's code from another."""
+        """The handler itself, for tests and for calls from another agent's code."""
         return self._code.handler(ctx, *args, **kwargs)
 
     async def submit(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> JobHandle[Result]:
@@ -47,7 +47,7 @@ class Agent(Generic[Arguments, Result]):
         return JobHandle(self._plane.jobs, JobId(job_id), self._code.types.returns)
 
     def result_from(self, output: Any, name: str) -> Result:
-        """What the agent's annotation says, from the JSON of a job's output. `name` says in errors whose output it is."""
+        """Decodes the JSON of a job's output according to the return annotation. `name` names the output in errors."""
         result: Result = self._code.types.returns.decode(output, name)
         return result
 

@@ -34,11 +34,11 @@ class Parameter:
 
 
 class HandlerTypes:
-    """What a handler takes besides its context, and what it returns. Worked out when it is first needed: annotations may name
-    what the module defines below the handler."""
+    """The parameters of a handler besides its context, and its return type. Evaluated on first use: annotations may refer to
+    names defined below the handler."""
 
     def __init__(self, job_type: str, handler: Callable[..., Any], names: Mapping[str, Any] | None = None) -> None:
-        """`names` are those that annotations refer to and that are not global: see `names_around`."""
+        """`names` are local names used in annotations: see `names_around`."""
         self._job_type, self._handler, self._names = job_type, handler, names
 
     @cached_property
@@ -91,7 +91,7 @@ class HandlerTypes:
     # -- from a call to a payload ----------------------------------------------------------------
 
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The payload of a job that is called so. Raises InvalidInput with the field of what the handler does not take."""
+        """The payload for a call with these arguments. Raises InvalidInput with the field that the handler does not accept."""
         payload = {name: self._type(name).encode(value, f"payload.{name}") for name, value in self._bound(args, kwargs).items()}
         self.decode(payload)
         return payload
@@ -115,7 +115,7 @@ class HandlerTypes:
     # -- from a payload to a call ----------------------------------------------------------------
 
     def decode(self, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments to call the handler with. Raises InvalidInput with the field of what it does not take."""
+        """The arguments for the handler, decoded from a payload. Raises InvalidInput with the field that it does not accept."""
         self._check_names(payload)
         return {name: self._type(name).decode(value, f"payload.{name}") for name, value in payload.items()}
 
@@ -146,9 +146,9 @@ class HandlerTypes:
     def shown(self) -> str:
         """The signature for people."""
         try:
-            whole = inspect.signature(self._handler, eval_str=True)  # Otherwise annotations that are text stand in quotes.
+            whole = inspect.signature(self._handler, eval_str=True)  # Quoted annotations.
             signature = whole.replace(parameters=list(whole.parameters.values())[1:])
-        except Exception:  # They may name what only type checkers know.
+        except Exception:  # They may refer to names that exist for type checkers only.
             signature = self.signature
         return str(signature.replace(return_annotation=signature.empty))
 
@@ -187,8 +187,7 @@ def _schema_of(parameter: Parameter) -> dict[str, Any]:
 
 
 def names_around(handler: Callable[..., Any], frame: FrameType | None) -> dict[str, Any]:
-    """Of the local names where a handler is defined, those that its annotations refer to, so that the types of agents inside
-    a function are known too."""
+    """The local names around a handler that its annotations use, so that types defined inside a function are found too."""
     if frame is None or "<locals>" not in getattr(handler, "__qualname__", ""):
         return {}
     texts = [text for text in getattr(handler, "__annotations__", {}).values() if isinstance(text, str)]

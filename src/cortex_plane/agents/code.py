@@ -38,9 +38,9 @@ class AgentCode:
     on_prompt_change: OnPromptChange = "continue"
     on_code_change: OnCodeChange = "hold"
     version: str = ""
-    """Whatever its author tells versions of the code apart by; part of the code's fingerprint."""
+    """The author's version of the code; part of the code's fingerprint."""
     renamed_steps: Mapping[str, str] = field(default_factory=dict)
-    """Recorded names of steps, and what the code calls them now."""
+    """Recorded step names, and their current names in the code."""
     state_migrations: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
     """How the agent's working data becomes that of the next version."""
     local_names: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
@@ -51,7 +51,7 @@ class AgentCode:
         object.__setattr__(self, "types", HandlerTypes(self.job_type, self.handler, self.local_names))
 
     def described(self) -> AgentConfig:
-        """What programs without its code need to know of it."""
+        """The definition stored for programs without the agent's code."""
         try:
             return replace(self.config, parameters=normal(self.types.schema(), "schema"))  # type: ignore[arg-type]
         except InvalidInput:  # Types may hold values that the database does not take, such as NUL.
@@ -92,7 +92,7 @@ def check_handler(job_type: str, handler: Callable[..., Any]) -> None:
 
 
 # -- agent options -----------------------------------------------------------------------------
-# What an agent's author may say about it, and the checks of that.
+# Options of an agent, and their validation.
 
 
 class WorkOptions(TypedDict, total=False):
@@ -210,7 +210,7 @@ def _text(value: Any, field: str) -> str:
 
 
 # -- fingerprints ------------------------------------------------------------------------------
-# Tells an agent's code apart from other code of the same agent: a hash that is the same in every process that has this code.
+# The fingerprint of an agent's code: a hash that is the same in every process with this code.
 #
 # It covers the handler (its bytecode, constants, names, defaults, closure and everything nested in it), the source of the
 # module
@@ -229,7 +229,7 @@ def fingerprint(agent: AgentCode) -> str:
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[str]:
-    """What a value is made of, as text that does not depend on the process. Of what may change only the type counts."""
+    """A deterministic text for a value. Mutable values count by type only."""
     match value:
         case CodeType():
             yield from _code(value, seen)

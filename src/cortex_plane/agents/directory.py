@@ -1,4 +1,4 @@
-"""What agents and tenants there are, remembered: neither is ever deleted, so an answer stays true.
+"""A cache of agents and tenants: neither is ever deleted, so cached answers stay valid.
 
 Which of them have budgets changes, so that is remembered for a second: a budget that another program sets or removes is known
 here a second later. How much is spent of it is not remembered at all.
@@ -38,7 +38,7 @@ class Directory:
         self._refusing_until = float("-inf")
 
     async def register(self, codes: Mapping[str, AgentCode] | None = None) -> None:
-        """Writes the definitions of agents to the store, each once: those of this program, or the given ones."""
+        """Writes the definitions of agents to the store, once each: those of this program, or the given ones."""
         missing = [code for name, code in (self._codes if codes is None else codes).items() if name not in self._registered]
         if missing:
             await self._store.agents.register(
@@ -57,7 +57,7 @@ class Directory:
         return self._agents[job_type]
 
     async def agents(self) -> list[AgentRecord]:
-        """All agents that are registered, the plane's own and those of other programs too."""
+        """All registered agents, including the plane's own and those of other programs."""
         await self.register()
         return await self._store.agents.list()
 
@@ -65,7 +65,7 @@ class Directory:
         self._tenants.pop(name, None)
 
     def known_agents(self) -> list[str]:
-        """Without the plane's own."""
+        """Without the plane's own agents."""
         return [name for name in self._agents if not name.startswith(INTERNAL_PREFIX)]
 
     async def refresh(self) -> None:
@@ -76,7 +76,7 @@ class Directory:
         asked = agent.config.parameters or {}
         made = self._schemas.get(agent.job_type)
         if made is None or made[0] != asked:
-            # What is required was checked by name already, and what is given later is missing here.
+            # Required arguments were checked by name already; those that are added later are missing here.
             optional = {key: value for key, value in asked.items() if key != "required"}
             made = self._schemas[agent.job_type] = asked, JsonSchema(optional)
         return made[1]
@@ -90,7 +90,7 @@ class Directory:
         return self._tenants[name]
 
     async def refusing(self) -> frozenset[tuple[Scope, str]]:
-        """The agents (by name) and tenants (by id) with a budget that refuses jobs once it is spent."""
+        """The agents (by name) and tenants (by id) with a budget that refuses jobs once it is used up."""
         now = asyncio.get_running_loop().time()
         if now >= self._refusing_until:
             controls = await self._store.controls.list()

@@ -1,4 +1,4 @@
-"""An agent as the database knows it: a name, and the policies that others need when its own code is not there."""
+"""An agent as stored: a name, and the policies that programs without its code need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Granularity = Literal["per_step", "per_tool_call", "per_llm_response"]
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """What is stored in `agent.skill_config`."""
+    """Stored in `agent.skill_config`."""
 
     queue: str = DEFAULT_QUEUE
     retry: RetryPolicy = RetryPolicy()
@@ -27,17 +27,17 @@ class AgentConfig:
     max_retry_after_seconds: float = MAX_RETRY_AFTER_SECONDS
     """How long `RetryAfter` may make one of its jobs wait."""
     max_concurrency: int | None = None
-    """At most so many of its jobs run at a time, over all workers, unless an operator has said otherwise."""
+    """The maximum number of its jobs running at a time, over all workers. A limit set by an operator overrides it."""
     checkpoint_granularity: Granularity = "per_step"
     """When calls inside a step are written: with the step, or each tool call or model's answer at once."""
     side_effect_tools: tuple[str, ...] | None = None
     """The tools that change something outside; None: all of them."""
     budget_cents: int | None = None
-    """What one of its jobs may cost; once that is spent, people are asked."""
+    """The budget of one of its jobs, in cents; once it is used up, approvers are asked."""
     approval: ApprovalConfig = USUAL_CONFIG
     """How long people have to decide."""
     parameters: dict[str, Any] | None = None
-    """The JSON Schema of its arguments; None where nobody with its code has said."""
+    """The JSON Schema of its arguments; None if no program with its code has registered it."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -58,7 +58,7 @@ class AgentConfig:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> AgentConfig:
-        """Tolerant of fields that are missing or newer than this code: another version may have written them."""
+        """Tolerates missing and unknown fields: another version may have written them."""
         return cls(
             queue=stored.get("queue", DEFAULT_QUEUE),
             retry=RetryPolicy.from_json(stored.get("retry", {})),

@@ -1,4 +1,4 @@
-"""`ctx.approval`, and the calls that a handler makes but does not await.
+"""`ctx.approval`, and durable calls that a handler creates but does not await.
 
 The gate: a handler asks, leaves its worker, and is called again when somebody has decided.
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cortex_plane.durable.schema import Entry
 
 MOST_WORDINGS = 5
-"""Of one gate. Code that words it otherwise each time it is called would ask for ever."""
+"""The limit for one approval. A handler that changes the wording on every call would otherwise ask forever."""
 
 
 async def ask(recorder: Recorder, gate: Gate, name: str = "approval") -> Approval:
@@ -48,7 +48,7 @@ async def ask(recorder: Recorder, gate: Gate, name: str = "approval") -> Approva
 
 
 async def ask_as(recorder: Recorder, key: str, gate: Gate, name: str) -> Approval:
-    """Under an identity that the caller knows to be this request's."""
+    """Under an identity that the caller has computed for this request."""
     on_change, services, entry = checked_on_change(gate.on_change), recorder.services, recorder.journal.take(key)
     asked = {"kind": "approval", "input": input_digest((gate.summary, gate.details), {})[:16]}
     if entry is None or not _is_heard(entry):
@@ -65,7 +65,8 @@ async def ask_as(recorder: Recorder, key: str, gate: Gate, name: str) -> Approva
     if holds and _is_heard(entry):
         return _heard(Approval.from_json(recorder.journal.result_of(entry)))
     started_at, found = recorder.now(), await services.approval(ApprovalId(entry["request"]))
-    if found is None and not _is_heard(entry):  # The worker died after it had noted the request, before anybody was asked.
+    # The worker died after it recorded the request's id and before the request was created.
+    if found is None and not _is_heard(entry):
         await _leave(recorder, key, gate, name, entry | asked, is_new=not is_same)
     if not holds or found is None or _is_refused_elsewhere(recorder, found):
         await _ask_again(recorder, key, gate, name, entry, asked, found)
@@ -79,7 +80,7 @@ async def ask_as(recorder: Recorder, key: str, gate: Gate, name: str) -> Approva
 
 
 async def _leave(recorder: Recorder, key: str, gate: Gate, name: str, entry: Entry, *, is_new: bool) -> NoReturn:
-    """The id of the request is durable before the request is there, so that it is made once."""
+    """The id of the request is saved before the request is created, so that it is created once."""
     recorder.reach("before_approval", name)
     request = await _request(recorder, ApprovalId(entry["request"]), key, gate, entry.get("supersedes", ()))
     if is_new:
@@ -92,7 +93,7 @@ async def _leave(recorder: Recorder, key: str, gate: Gate, name: str, entry: Ent
 async def _ask_again(
     recorder: Recorder, key: str, gate: Gate, name: str, entry: Entry, asked: Entry, found: ApprovalRequest | None
 ) -> NoReturn:
-    """A decision holds for what was shown, in the job that asked. It stays in the record, and the new request names it."""
+    """A decision is valid for what was shown, in the job that asked. The old request stays recorded; the new one names it."""
     is_ours = found is None or found.job_id == recorder.claimed.job_id
     earlier = [*(entry.get("supersedes", ()) if is_ours else ()), entry["request"]]
     _check_may_ask_again(recorder, gate, name, entry, asked, len(earlier))
@@ -143,7 +144,7 @@ async def _request(
 
 
 def _is_heard(entry: Entry) -> bool:
-    """The handler was told of the decision before, by an earlier run."""
+    """An earlier run has already delivered the decision to the handler."""
     return "result" in entry or bool(entry.get("blob"))
 
 
@@ -161,12 +162,13 @@ def _check_kind(recorder: Recorder, name: str, entry: Entry) -> None:
 
 
 def _is_refused_elsewhere(recorder: Recorder, found: ApprovalRequest) -> bool:
-    """A request of the job that this one continues holds if it was granted; otherwise people are asked again."""
+    """A request of the predecessor job is valid if it was approved; otherwise a new request is created."""
     return found.job_id != recorder.claimed.job_id and found.outcome not in ("approved", "defaulted")
 
 
 def _check_stored(recorder: Recorder, name: str, key: str, found: ApprovalRequest, gate: Gate | None) -> None:
-    """What was shown is what is approved: the stored request must not have changed since. `gate`: and it asked for just this."""
+    """Checks that the stored request still has the digest that was shown and, with `gate`, that the gate asks for exactly
+    this."""
     altered = not found.is_as_shown
     if gate is not None:
         asked = digest_of(recorder.claimed.tenant_id, found.job_id, key, gate.summary, normal(gate.details, "details"))
@@ -186,7 +188,7 @@ def _seconds(length: float | timedelta | None) -> Any:
 
 
 # -- asking ------------------------------------------------------------------------------------
-# What the methods of a context return: something durable that is asked for, and happens when it is awaited.
+# What the methods of a context return: a durable call that starts when it is awaited.
 #
 # ctx.step("build", build, version)               a call with its work
 # ctx.step("build", timeout=60)                   a runner with options: call it with the work
@@ -201,7 +203,7 @@ Plain = Callable[Arguments, Result]
 
 
 class Call(Awaitable[Result]):
-    """Await it. One that a handler forgets to await fails its job, and names itself."""
+    """An awaitable durable call. If the handler never awaits it, the job fails with an error that names the call."""
 
     __slots__ = ("_begin", "_recorder", "shown")
 
@@ -217,7 +219,7 @@ class Call(Awaitable[Result]):
         return f"<{self.shown}, to be awaited>"
 
     def taken(self) -> None:
-        """It is awaited, or whoever has it now will do so."""
+        """Marks the call as awaited, by this task or by the object that now owns it."""
         self._recorder.unawaited.pop(self, None)
 
     def abandon(self) -> None:
@@ -225,7 +227,7 @@ class Call(Awaitable[Result]):
 
 
 class Gathering(Call[list[Any]]):
-    """Several branches. Whatever is given to it is awaited by it."""
+    """Several branches. The gather awaits every call that is passed to it."""
 
     __slots__ = ("_branches",)
 
@@ -348,18 +350,18 @@ def _is_decorating(work: Callable[..., Any], caller: FrameType) -> bool:
     code = getattr(work, "__code__", None)
     if "<locals>" not in getattr(work, "__qualname__", "") or getattr(work, "__name__", "") == "<lambda>":
         return False
-    if code is None or code.co_filename != caller.f_code.co_filename:  # Another decorator stands between.
+    if code is None or code.co_filename != caller.f_code.co_filename:  # Another decorator is between them.
         return True
     last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
     return bool(code.co_firstlineno <= caller.f_lineno <= last)
 
 
 def _checked_work(runner: Runner, work: Any) -> Callable[..., Any]:
-    """What is no function is mostly one that was called where it should have been named."""
+    """A value that is not a function usually comes from calling the function instead of passing it."""
     if callable(work):
         return work  # type: ignore[no-any-return]
     if inspect.iscoroutine(work):
-        work.close()  # Nobody will await it, and Python would say so.
+        work.close()  # Close the coroutine; otherwise Python warns that it was never awaited.
         function = work.__qualname__.rpartition(".")[2]
         raise InvalidInput(
             f"{runner.shown} was given {function}(…), a call that is already under way, and not the function. "
@@ -374,7 +376,7 @@ def _checked_work(runner: Runner, work: Any) -> Callable[..., Any]:
 
 
 def _check_options_apart(runner: Runner, work: Callable[..., Any], kwargs: Mapping[str, Any]) -> None:
-    """Options among the arguments of a function that takes none of these names: it would fail, and not say why."""
+    """Refuses options passed as arguments to a function that has no such parameters; the function's own error would mislead."""
     try:
         parameters = inspect.signature(work).parameters.values()
     except (TypeError, ValueError):
@@ -390,13 +392,13 @@ def _check_options_apart(runner: Runner, work: Callable[..., Any], kwargs: Mappi
 
 
 def check_awaited_inside(recorder: Recorder, key: str) -> None:
-    """When a step or a tool has ended: a later run answers it from the record, and would not see what it has left behind."""
+    """Checks a step or tool that has ended for calls never awaited: on replay its recorded result would hide them."""
     if recorder.unawaited and (message := never_awaited(recorder, f"{key}/")) is not None:
         raise NeverAwaited(message)
 
 
 def never_awaited(recorder: Recorder, path: str = "") -> str | None:
-    """Which calls the handler has left behind, in words for whoever wrote it."""
+    """Describes the calls that the handler did not await, for the error message."""
     calls: Iterable[Call[Any]] = [call for call, place in recorder.unawaited.items() if place.startswith(path)]
     for call in calls:
         del recorder.unawaited[call]

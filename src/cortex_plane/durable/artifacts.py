@@ -15,7 +15,7 @@ ONLY_OWNER, ONLY_OWNER_ENTERS = 0o600, 0o700
 
 
 def make_private_folder(path: Path) -> None:
-    """With all that is missing above it. What is there already keeps its mode: somebody may have meant it."""
+    """Creates a folder and its missing parents with mode 700. Existing folders keep their mode."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=ONLY_OWNER_ENTERS, exist_ok=True)
@@ -39,7 +39,8 @@ NAME_LIMIT = 200
 
 
 class Kept(Awaitable[Path], os.PathLike[str]):
-    """An artifact. Async handlers await it, and get its path; for plain functions it is kept already, and is a path itself."""
+    """An artifact. An async handler awaits it to get the path. In a plain function it is already stored, and is a path
+    itself."""
 
     __slots__ = ("_begin", "_taken", "path", "shown")
 
@@ -68,10 +69,12 @@ def artifact_path(folder: Path, content: bytes | str | Path, name: str | None) -
     return folder / _checked(name if name is not None else source.name if source else None)
 
 
-def keep_artifact(target: Path, content: bytes | str | Path) -> None:
-    """A file appears under its name only when it is whole and on disk. Slow: not in an event loop."""
+def store_artifact(target: Path, content: bytes | str | Path) -> None:
+    """Writes atomically: the file gets its name only when it is complete and synced to disk. Slow, so not for the event
+    loop."""
     make_private_folder(target.parent)
-    unfinished = target.with_name(f".{uuid4().hex}")  # Of its own: two branches may write the same name at once.
+    # A unique temporary name, because two branches may write the same artifact at once.
+    unfinished = target.with_name(f".{uuid4().hex}")
     try:
         with open_private(unfinished) as file:
             if isinstance(content, bytes):

@@ -1,4 +1,4 @@
-"""Options of durable calls, and what steps, tools and model calls have in common."""
+"""Options of durable calls, and the code that steps, tools and model calls share."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ NO_RETRY = RetryPolicy(max_retries=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
-    """What `verify` returns when the call took effect: the result that it would have returned."""
+class Applied:
+    """Returned by `verify` if the call took effect, with the result that the call would have returned."""
 
     result: Any = None
 
 
-Verify = Callable[[str], Awaitable[Happened | None] | Happened | None]
-"""Asked with the invocation id whether a call took effect; None when it did not."""
+Verify = Callable[[str], Awaitable[Applied | None] | Applied | None]
+"""Receives the invocation id. Returns Applied if the call took effect, None if it did not."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepOptions:
     retry: RetryPolicy = NO_RETRY
-    """How often it is tried again in the same run, before the job's own retries."""
+    """Retries within the same run, before the job's own retries."""
     timeout: float | None = None
     """Seconds for each try."""
 
@@ -53,7 +53,7 @@ class ToolOptions(StepOptions):
     uncertain_on: tuple[type[Exception], ...] = ()
     """Exceptions that leave it open whether the call took effect, besides TimeoutError and ConnectionError."""
     side_effect: bool | None = None
-    """None: as the agent's `side_effect_tools` say; a tool has side effects if they say nothing at all."""
+    """None: determined by the agent's `side_effect_tools`; without that setting, a tool has side effects."""
 
 
 Options = TypeVar("Options", StepOptions, ToolOptions)
@@ -126,7 +126,7 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
 
 
 # -- calls -------------------------------------------------------------------------------------
-# What all durable calls share: how one is answered from the record, made, timed, encoded, and remembered when it fails.
+# Shared by all durable calls: answering from the record, calling, timeouts, encoding, recording failures.
 
 
 Anything = TypeVar("Anything")
@@ -134,7 +134,7 @@ LONGEST_WAIT_IN_PLACE = 60.0
 
 
 def answer(recorder: Recorder, key: str, name: str, kind: str, entry: Entry, digest: str) -> Any:
-    """What is recorded, if it is the record of this call."""
+    """Returns the recorded result if the record belongs to this call; stops the run if it does not."""
     if entry["kind"] != kind:
         recorder.stop(
             CodeChanged(name, f'"{name}" is recorded as a {entry["kind"]}, and the code asks for a {kind}. {HOW_TO_GO_ON}')
@@ -143,8 +143,8 @@ def answer(recorder: Recorder, key: str, name: str, kind: str, entry: Entry, dig
         recorder.stop(
             CodeChanged(
                 name,
-                f'Step "{name}" was recorded with other arguments than the code gives it now. The handler must ask for the same '
-                f"each time it is called: take what changes from ctx.now(), ctx.random(), ctx.uuid() or a step. {HOW_TO_GO_ON}",
+                f'Step "{name}" was recorded with different arguments. Handlers must be deterministic, with the same calls '
+                f"in every run: take values that change from ctx.now(), ctx.random(), ctx.uuid() or a step. {HOW_TO_GO_ON}",
             )
         )
     if entry.get("error") is not None:
@@ -153,13 +153,13 @@ def answer(recorder: Recorder, key: str, name: str, kind: str, entry: Entry, dig
 
 
 HOW_TO_GO_ON = (
-    "Deploy code that fits: roll back, or put the change under ctx.patched(...). Or start anew from a step that still fits: "
+    "Deploy code that fits: roll back, or put the change under ctx.patched(...). Or start over from a step that still fits: "
     "cortex jobs fork ID --from-step NAME"
 )
 
 
 async def pause_before_retry(recorder: Recorder, key: str, policy: RetryPolicy, tried: int, error: Exception) -> None:
-    """Between two tries of one call in one run: as long as the backoff says, and not less than RetryAfter does."""
+    """Waits between two tries of one call in one run: for the backoff, but at least as long as RetryAfter requests."""
     services = recorder.services
     asked = error.seconds if isinstance(error, RetryAfter) else 0.0
     await services.clock.sleep(max(asked, policy.backoff.delay_seconds(tried, services.random())))
@@ -167,8 +167,8 @@ async def pause_before_retry(recorder: Recorder, key: str, policy: RetryPolicy, 
 
 
 async def waited(recorder: Recorder, key: str, policy: RetryPolicy, error: Exception) -> bool:
-    """What a service that says when to come back is given, by a call with retries of its own: the time, and no retry is spent.
-    Without retries, or if it takes long, the job waits instead, without a worker."""
+    """Waits in place for a service that sent RetryAfter, without using up a retry. Returns False if the call has no retries
+    or the wait is too long: then the job waits without a worker."""
     if not isinstance(error, RetryAfter) or policy.max_retries == 0 or error.seconds > LONGEST_WAIT_IN_PLACE:
         return False
     services = recorder.services
@@ -222,7 +222,7 @@ async def called(
 
 
 def _checked(work: Callable[..., Any], check: Callable[[], None]) -> Callable[..., Any]:
-    """Named as the work is, for whoever reads the log."""
+    """Keeps the name of the work, for logs."""
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         check()
@@ -243,13 +243,13 @@ def _is_plain(work: Callable[..., Any]) -> bool:
 
 
 async def encode_result(recorder: Recorder, name: str, value: Any, work: Callable[..., Any] | None = None) -> Encoded:
-    """The result of `work`, as its annotation says."""
+    """Encodes the result of `work` according to its return annotation."""
     returns = JSON if work is None else return_type(work)
     return await encoded_result(value, returns, f'the result of step "{name}"', recorder.services.sizes.result_bytes)
 
 
 def decode_result(recorder: Recorder, name: str, stored: Any, work: Callable[..., Any]) -> Any:
-    """A recorded result, as the annotation says."""
+    """Decodes a recorded result according to the return annotation of `work`."""
     try:
         return return_type(work).decode(stored, f'the result of step "{name}"')
     except WrongType as error:
@@ -257,5 +257,5 @@ def decode_result(recorder: Recorder, name: str, stored: Any, work: Callable[...
 
 
 def input_digest(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """SHA-256 of the arguments. What is not data, such as the context itself, counts by its type only."""
+    """SHA-256 of the arguments. Values that are not data, such as the context, count by their type only."""
     return hashlib.sha256(fingerprint([args, kwargs])).hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -36,6 +36,7 @@ from cortex_plane.worker.threads import in_a_thread
 
 if TYPE_CHECKING:
     from cortex_plane.agents.model import AgentConfig
+    from cortex_plane.durable.store import CheckpointStore
 
 log = structlog.get_logger()
 
@@ -60,13 +61,15 @@ class Sizes:
 
 
 DEFAULT_SIZES = Sizes()
-LAST_WORDS_BYTES = 4 * segments.SEAL_ABOVE_BYTES
+FINAL_CHECKPOINT_BYTES = 4 * segments.SEAL_ABOVE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """What a worker lends to the runs in it."""
+class RunServices:
+    """The functions and objects of the worker that its runs use: storage, clock, ids, limits, telemetry."""
 
+    checkpoints: CheckpointStore
+    trace: Callable[[JobId], Awaitable[tuple[str | None, str | None]]]
     save: Callable[[Checkpoint], Awaitable[None]]
     submit: Callable[[Claimed, Submission, JobId, str], Awaitable[None]]
     submit_group: Callable[..., Awaitable[tuple[GroupId, list[JobId]]]]
@@ -79,7 +82,7 @@ class Services:
     approval: Callable[[ApprovalId], Awaitable[ApprovalRequest | None]]
     set_cleanup: Callable[[JobId, RunId, float | None], Awaitable[bool]]
     repeats: Callable[[JobId], Awaitable[bool]]
-    """Whether a job takes the place of another that may have made its tool calls."""
+    """Whether the job replaces another job that may already have made its tool calls."""
     store_now: Callable[[], Awaitable[Instant]]
     clock: Clock
     new_id: NewId
@@ -87,9 +90,14 @@ class Services:
     reporter: Reporter
     files: Path
     sizes: Sizes
+    agent_ids: Mapping[str, str] = field(default_factory=dict)
+    """By job type."""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    """The fingerprint of each agent's code, by job type."""
     fault: Fault | None = None
     reworded: Callable[[str], None] | None = None
-    """For replays: told which approval would be asked again; the replay goes on as if it was decided alike."""
+    """For replays: receives the name of an approval that would be requested again. The replay continues as if it was
+    approved."""
     telemetry: Telemetry | None = None
     lease_holds: Callable[[], bool] = lambda: True
     """Whether no other worker can have taken over by now."""
@@ -102,7 +110,7 @@ class Recorder:
         agent_id: str,
         config: AgentConfig,
         prompt_hash: str,
-        services: Services,
+        services: RunServices,
         journal: Journal | None = None,
         last_id: str | None = None,
     ) -> None:
@@ -120,8 +128,8 @@ class Recorder:
         """This code was tried on this record before, in vain."""
         self.largest_bytes = 0
         self.unawaited: dict[Any, str] = {}
-        """Calls that the handler has asked for and not awaited yet, and cleanup scopes that it has not entered, with the path of
-        where they were asked for."""
+        """Calls that the handler created but did not await, and cleanup scopes that it did not enter, with the path of their
+        place."""
         self._is_warned = False
         self._unwritten = 0
         self._repeats: bool | None = None
@@ -130,8 +138,8 @@ class Recorder:
         return self.services.clock.now()
 
     def invocation_id(self, key: str) -> str:
-        """The id of a tool call, and what those of a child follow from: the same each time that this job, or one that takes its
-        place, makes the call."""
+        """The id of a tool call, and the seed of a child's ids. Deterministic: the same in every run of this job and in jobs
+        that replace it."""
         return derived_id(self.claimed.effect_root or self.claimed.job_id, key)
 
     async def repeats(self) -> bool:
@@ -142,12 +150,12 @@ class Recorder:
         return self._repeats
 
     def stop(self, cause: Exception) -> NoReturn:
-        """Nothing durable happens in this run any more, whatever the handler catches."""
+        """Stops the run: no durable call is made in it any more, even if the handler catches the exception."""
         self._stopped = cause
         raise RunStopped(cause)
 
     def suspend(self, suspension: Suspension) -> NoReturn:
-        """Whatever the handler catches, it is left here."""
+        """Raised at every durable call once the run is stopped, even if the handler caught the first one."""
         self.cleaning.before_new_work()
         self.suspension = suspension
         raise suspension
@@ -159,7 +167,7 @@ class Recorder:
             raise self.suspension
 
     def guarded(self, work: Coroutine[Any, Any, Result]) -> Guarded[Result]:
-        """A durable call: what interrupts it in the middle reaches the handler after it, not inside of it."""
+        """Awaits a durable call so that an interruption is delivered after the call and not inside it."""
         return Guarded(self.cleaning, work)
 
     @property
@@ -192,7 +200,7 @@ class Recorder:
         await self.services.save(checkpoint)
 
     def snapshot(self, step: str, status: str, seal_above: int | None = None) -> Checkpoint:
-        """The checkpoint to be written now. If its document is long, what is settled goes into a segment that it brings."""
+        """The checkpoint to write now. If the document is long, settled entries move to a new segment, written with it."""
         journal, checkpoint_id = self.journal, self.services.new_id()
         text, cents = self._document(checkpoint_id, status)
         if len(text) > (seal_above or segments.SEAL_ABOVE_BYTES) and journal.seal():
@@ -206,7 +214,7 @@ class Recorder:
         return Checkpoint(self.claimed.job_id, self.claimed.run_id, checkpoint_id, previous, text, blobs, cost)
 
     def _document(self, checkpoint_id: str, status: str) -> tuple[str, int]:
-        """Its text, and the cents that it says were spent."""
+        """The text of the document, and the costs that it includes."""
         journal, now = self.journal, self.now()
         journal.begin_log(now)
         parts = journal.parts(self._prompt_hash)
@@ -221,23 +229,23 @@ class Recorder:
         }
         return with_crc(fields | parts), parts["memory_context"]["working_data"][RESERVED]["spent_cents"]
 
-    def last_words(self, status: str) -> Checkpoint | None:
+    def final_checkpoint(self, status: str) -> Checkpoint | None:
         """The checkpoint that goes with the outcome, in one statement as long as it brings no segment."""
-        return self.snapshot("end", status, LAST_WORDS_BYTES)
+        return self.snapshot("end", status, FINAL_CHECKPOINT_BYTES)
 
-    def last_words_of_a_failure(self, raised: BaseException | None, ends: bool) -> Checkpoint | None:
-        """Recorded failures that the run has ended with are taken back: the next run makes these calls again. What succeeded and
-        was to be written later, inside a step for example, is kept. None if there is nothing to say, or if it is not known what
-        of the record is written."""
+    def final_checkpoint_of_failure(self, raised: BaseException | None, ends: bool) -> Checkpoint | None:
+        """Removes the recorded failures with which the run ended, so that the next run repeats these calls. Keeps successes
+        that were not written yet, inside a step for example. None if there is nothing to write, or if the last write has an
+        unknown outcome."""
         again = [self.journal.try_again(key) for key in failed_calls(raised)]
         is_new = self.journal.order > self._built_order
         if self._unwritten or not (is_new or any(again) or (ends and self.last_id is not None)):
             return None
-        return self.last_words("failed" if ends else "in_progress")
+        return self.final_checkpoint("failed" if ends else "in_progress")
 
     @property
     def unwritten_cents(self) -> int:
-        """What was spent since the last checkpoint: it goes with the outcome."""
+        """Costs since the last checkpoint, written with the outcome."""
         return max(0, self.journal.spent[2] - self._built_cents)
 
     def _check_size(self, size: int, step: str) -> None:
@@ -259,10 +267,10 @@ def _begins(journal: Journal, cleaning: Cleaning) -> Callable[[str], None]:
 
 
 def failed_calls(raised: BaseException | None) -> list[str]:
-    """The identities of the calls whose failure an exception is, was raised from, or holds.
+    """The identities of the calls whose failure this exception is, was raised from, or contains.
 
-    What the failure of a call was raised from counts only if it failed inside that call: a handler that makes another call while
-    it handles a failure lives with that failure."""
+    The cause of a failed call counts only if it failed inside that call: a handler that makes another call while it handles
+    a failure has survived that failure."""
     found: dict[str, None] = {}
     left: list[tuple[BaseException | None, str]] = [(raised, "")]
     seen: set[int] = set()
@@ -271,7 +279,7 @@ def failed_calls(raised: BaseException | None) -> list[str]:
         if error is None or id(error) in seen:
             continue
         seen.add(id(error))
-        with suppress(Exception):  # An exception may be so broken that not even its class can be asked for.
+        with suppress(Exception):  # A broken exception class may raise when its class is read.
             left += [(one, inside) for one in getattr(error, BESIDES, ())]
             if isinstance(error, StepFailed) and error.key is not None:
                 if not error.key.startswith(inside):
@@ -289,20 +297,20 @@ def failed_calls(raised: BaseException | None) -> list[str]:
 
 SMALL_NODES = 2_000
 SMALL_BYTES = 64 * 1024
-"""What is larger is encoded in a thread of its own: the event loop goes on meanwhile. The pool of asyncio is the handlers', who
-may have filled it with calls that hang."""
+"""Larger results are encoded in a separate thread so that the event loop keeps running. Not in asyncio's pool: handlers may
+have filled it with calls that hang."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A result as it is stored, and as its receiver gets it: now and on replay the same."""
+    """Converts a result to its stored form and to the value that its receiver gets, now and on replay."""
 
     text: str
     value: Any
 
 
 async def encoded_result(value: Any, returns: ValueType, name: str, limit_bytes: int) -> Encoded:
-    """`name` says in errors whose result it is. Raises InvalidInput for what cannot be stored or is not what `returns` says."""
+    """`name` names the result in errors. Raises InvalidInput if the value cannot be stored or does not match `returns`."""
     if _is_small(value):
         return _encoded(value, returns, name, limit_bytes)
     encoded: Encoded = await in_a_thread(partial(_encoded_large, value, returns, name, limit_bytes))
@@ -340,8 +348,8 @@ def _is_small(value: Any) -> bool:
 
 
 def _exceeds(value: Any, nodes: int, size: int) -> bool:
-    """Whether its JSON has more nodes or bytes, at least. Looks at no more of it than that takes. What is nested too deeply, in
-    a circle for example, is left to the encoder to refuse."""
+    """Whether the JSON has at least this many nodes or bytes. Stops as soon as that is known. Values nested too deeply, in a
+    cycle for example, are left to the encoder to reject."""
     inside: list[Iterator[Any]] = [iter((value,))]
     while inside and len(inside) <= MAX_DEPTH:
         for one in inside[-1]:

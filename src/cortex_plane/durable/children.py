@@ -33,8 +33,8 @@ async def find_child(store: Store, child_id: JobId) -> Job | None:
 async def submit_child(
     store: Store, directory: Directory, parent: Claimed, asked: Submission, child_id: JobId, effect_root: str
 ) -> None:
-    """A child belongs to its parent's tenant. `effect_root` is the id of the call: a job that takes the parent's place, and calls
-    it anew, repeats its effects under the same ids."""
+    """A child belongs to its parent's tenant. `effect_root` is the id of the call: a job that replaces the parent and calls
+    the child again derives the same invocation ids."""
     if asked.job_key is not None:
         raise InvalidInput("A child job takes no job_key: its parent waits for exactly this job.", field="job_key")
     child = replace(
@@ -48,7 +48,7 @@ async def submit_child(
 
 
 # -- callees -----------------------------------------------------------------------------------
-# What `ctx.call` takes: an agent as its author holds it, known here by what it does, so that its result keeps its type.
+# The agent parameter of `ctx.call` as a protocol, so that the type of the result is known.
 
 
 Arguments = ParamSpec("Arguments")

@@ -1,4 +1,4 @@
-"""`ctx.cleanup()`: a part of a handler in which the end of its job arrives as an exception, so that it can clean up.
+"""`ctx.cleanup()`: a scope in which the end of the job is raised as an exception, so that the handler can clean up.
 
 asked to end ──▶ JobCancelled is raised where the handler awaits ──▶ it cleans up, durably ──▶ the scope ends, and the run
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 MARK = "$cancelled#1"
 TURN_EVERY = 100
-"""After so many durable calls of a handler the event loop has a turn. Recorded calls are answered without waiting for anything,
-so the replay of a long job would keep every other job of its worker waiting."""
+"""Yields to the event loop after this many durable calls. Recorded calls return without waiting, so the replay of a long job
+would block all other jobs of its worker."""
 
 
 class Cleaning:
-    """What one run knows of its cleanup scopes, and of being asked to end."""
+    """State of the cleanup scopes of one run, and of a request to end it."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder: Recorder = weakref.proxy(recorder)  # A cycle would wait for the garbage collector.
@@ -39,7 +39,7 @@ class Cleaning:
         self.open: list[float] = []
         """How long each open scope may take, the innermost last."""
         self.ending: Exception | None = None
-        """What is raised in the handler."""
+        """The exception raised in the handler."""
         self.kind = ""
         self.delivered = False
         self.interrupting = False
@@ -49,11 +49,11 @@ class Cleaning:
         """How many durable calls the handler itself has made."""
         self._raise_at: int | None = None
         self._has_key = False
-        """Whether the call at which it is raised is given its identity first, as it was in the earlier run: calls of the same
-        name that follow it are counted."""
+        """Whether the interrupted call takes its identity first, as in the earlier run, so that later calls of the same name
+        get the same numbers."""
         self._raise_at_key = False
         self._waits = 0
-        """How often the handler has waited for what is not durable since its last call."""
+        """How often the handler has awaited something not durable since its last durable call."""
         self._raise_after_waits = 0
         self._marked_at: int | None = None
         """How many calls were recorded when an earlier run began to clean up."""
@@ -63,7 +63,7 @@ class Cleaning:
         self.kind, self.ending, self.when_delivered = kind, ending, when_delivered
 
     def resume(self) -> None:
-        """The run before this one may have begun to clean up: then it is raised at the same call."""
+        """The previous run may have begun to clean up: raise the exception at the same call."""
         marked = self._recorder.journal.take(MARK)
         if marked is not None and marked["result"][0] == self.kind:
             _, self._raise_at, self._has_key, self._raise_after_waits = marked["result"]
@@ -72,7 +72,7 @@ class Cleaning:
     # -- delivering ------------------------------------------------------------------------------
 
     def deliver(self, at: int, *, has_key: bool) -> Exception:
-        """What the handler is to be given now, at which call. Outside of every scope the run ends here."""
+        """Returns the exception to raise, and records at which call. Outside all scopes the run ends here."""
         assert self.ending is not None
         self.delivered, self.interrupting = True, False
         _uncancel()
@@ -105,22 +105,22 @@ class Cleaning:
             raise self.deliver(self.calls, has_key=True)
 
     def before_new_work(self) -> None:
-        """Recorded calls are answered; what is not recorded does not begin."""
+        """Recorded calls are answered; new calls are refused."""
         if self.due:
             raise self.deliver(self.calls, has_key=True)
 
     def wait(self) -> None:
-        """The handler waits, for what is not durable. A resumed cleanup is interrupted where the earlier run was."""
+        """Called when the handler awaits something not durable. A resumed cleanup is interrupted where the earlier run was."""
         if self.busy:
             return
         self._waits += 1
         is_there = self._raise_at is not None and not self._has_key and self.calls == self._raise_at - 1 and self.open
         if is_there and self.due and self._waits >= self._raise_after_waits and self._main is not None and not self.interrupting:
             self.interrupting = True
-            asyncio.get_running_loop().call_soon(self._main.cancel)  # Then it waits for what it has asked for just now.
+            asyncio.get_running_loop().call_soon(self._main.cancel)  # Then it waits for the call that it has just created.
 
     def interruption(self) -> BaseException | None:
-        """What a cancelled handler is given instead, where it awaits something that is not durable."""
+        """The exception that replaces CancelledError in a handler that awaits something not durable."""
         if not self.due or not self.interrupting or self.busy:
             return None
         try:
@@ -136,11 +136,11 @@ class Cleaning:
 
     @property
     def is_noted(self) -> bool:
-        """Whether others see that this run may have an open scope."""
+        """Whether the job's row says that this run may have an open scope."""
         return self._noted is not None
 
     async def note(self, seconds: float | None) -> None:
-        """Durable before the handler goes on."""
+        """Saves the note before the handler continues."""
         if seconds == self._noted:
             return
         claimed = self._recorder.claimed
@@ -181,7 +181,7 @@ class Guarded(Generic[Result]):
 
 
 class Interruptible:
-    """A handler, in which a cancellation for the sake of a cleanup becomes what it is to be given."""
+    """Wraps a handler: replaces a cancellation that requests a cleanup by the exception of the cleanup."""
 
     __slots__ = ("_cleaning", "_work")
 

@@ -25,7 +25,7 @@ from cortex_plane.errors import CheckpointCorrupted, InvalidInput
 
 if TYPE_CHECKING:
     from cortex_plane.client import Client
-    from cortex_plane.durable.service import Finding
+    from cortex_plane.durable.service import CheckpointFinding
     from cortex_plane.jobs.model import JobId
     from cortex_plane.plane import Plane
 
@@ -38,15 +38,17 @@ async def fork(
     job_id: JobIdOrPrefix,
     /,
     *,
-    from_step: Annotated[str, Parameter(metavar="NAME", help="The first step that runs anew; NAME#2 for its second time.")],
+    from_step: Annotated[
+        str, Parameter(metavar="NAME", help="The first step that runs again; NAME#2 for its second occurrence.")
+    ],
     app: App = None,
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
     """Start a job anew from one of its steps, as a new job.
 
-    The new job has the same payload, and takes the results of all steps before that one from the old job: they are
-    not repeated. The old job stays as it is. The app is needed only if its agents have never run here.
+    The new job has the same payload, and takes over the results of all steps before that one: they are not repeated.
+    The old job is not changed. The app is needed only if its agents have never run on this database.
 
     Try:
         cortex jobs fork 0199a8c2 --from-step deploy
@@ -84,9 +86,9 @@ async def replay(
 ) -> int:
     """Compare an agent's code with what is recorded of a job.
 
-    The code is called, but nothing is done and nothing is written: every step is answered from the record. The exit
-    code is 0 if the code asks for the same, whether the job has ended or not. It is 1 if it does not: then a worker
-    with this code could not go on.
+    The handler is called without side effects: every step is answered from the record, and nothing is written. The exit
+    code is 0 if the code requests the recorded steps, whether the job has ended or not. It is 1 if it does not: a worker
+    with this code could not resume the job.
 
     Try:
         cortex jobs replay 0199a8c2 examples/hello.py
@@ -120,7 +122,7 @@ async def _plane_for(app: str | None, database_url: str | None) -> AsyncIterator
 
 @asynccontextmanager
 async def app_plane(app: str | None, database_url: str | None) -> AsyncIterator[Plane | Client]:
-    """The plane of an app, with its code, on the database that was asked for."""
+    """The plane of an app, with its code, on the given database."""
     from cortex_plane.cli.logs import configure_logs
     from cortex_plane.cli.planes import load_app
 
@@ -131,7 +133,7 @@ async def app_plane(app: str | None, database_url: str | None) -> AsyncIterator[
 
 
 # -- checkpoints -------------------------------------------------------------------------------
-# `cortex checkpoints`: look at what is recorded of jobs, check it, try new code on it.
+# `cortex checkpoints`: show and verify checkpoints, and try new code on them.
 
 
 EXIT_FOUND = 1
@@ -141,9 +143,9 @@ TELL_EVERY = 100
 async def verify(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = False) -> int:
     """Check the checkpoint of every job that has not ended.
 
-    Finds those from which a worker could not go on: changed by hand, cut off, of another agent, of a newer version. A
-    job with such a checkpoint fails when it is resumed; the checkpoint is never overwritten. The exit code is 0 if all
-    are sound, else 1.
+    Finds checkpoints that no worker could resume from: edited, truncated, of another agent or of a newer version. A job
+    with such a checkpoint fails when it is resumed; the checkpoint is never overwritten. The exit code is 0 if all are
+    valid, otherwise 1.
 
     Try:
         cortex checkpoints verify
@@ -168,10 +170,10 @@ async def migrate(
 ) -> int:
     """Try on every job that has not ended whether this code could go on with it.
 
-    Runs the migrations of the platform and of the app's agents on copies, then calls each handler with what is recorded,
-    as cortex jobs replay does, and changes nothing: a job is migrated when it is resumed. Names the jobs whose record
-    does not fit the code, and those that would ask for an approval again because it is worded otherwise. Jobs of agents
-    that the app does not have are left out. The exit code is 0 if all would go, else 1.
+    Runs the migrations of the platform and of the app's agents on copies, then replays each handler as cortex jobs replay
+    does. Nothing is changed: a job is migrated when it is resumed. Reports the jobs whose record does not fit the code, and
+    those that would request an approval again because its wording has changed. Jobs of agents that the app does not have
+    are skipped. The exit code is 0 if all jobs could be resumed, otherwise 1.
 
     Try:
         cortex checkpoints migrate --dry-run examples/hello.py
@@ -185,8 +187,8 @@ async def migrate(
 async def show(job_id: JobIdOrPrefix, /, *, database_url: OnlyDatabaseUrl = None) -> int:
     """Print a job's checkpoint, as indented JSON.
 
-    Large results are kept apart, and appear as "blob" with their SHA-256. A damaged checkpoint is printed as it is
-    stored, with what is wrong with it on stderr; the exit code is 1 then.
+    Large results are stored separately, and appear as "blob" with their SHA-256. A damaged checkpoint is printed as it is
+    stored, with the problem on stderr and exit code 1.
 
     Try:
         cortex checkpoints show 0199a8c2
@@ -236,7 +238,7 @@ async def _print_as_stored(plane: Plane | Client, job_id: JobId) -> None:
 
 
 def _as_stored(text: str) -> Any:
-    """The text itself where it is no JSON."""
+    """The text itself if it is not JSON."""
     from cortex_plane.json import loads
 
     try:
@@ -245,8 +247,8 @@ def _as_stored(text: str) -> Any:
         return text
 
 
-async def _looked_at(findings: AsyncIterator[Finding], verb: str, as_json: bool) -> int:
-    """Says in a terminal how far it is, and then what was found; returns the exit code."""
+async def _looked_at(findings: AsyncIterator[CheckpointFinding], verb: str, as_json: bool) -> int:
+    """Shows progress in a terminal, then the findings; returns the exit code."""
     from cortex_plane.cli.output import console, print_json
 
     count, damaged, asking = 0, [], []
@@ -267,21 +269,21 @@ async def _looked_at(findings: AsyncIterator[Finding], verb: str, as_json: bool)
     return EXIT_FOUND if damaged else 0
 
 
-def _report(count: int, damaged: Sequence[Finding], verb: str) -> None:
+def _report(count: int, damaged: Sequence[CheckpointFinding], verb: str) -> None:
     from cortex_plane.cli.output import console, table, words
 
     say = console()
     counted = "1 checkpoint" if count == 1 else f"{count:,} checkpoints"
     if not damaged:
-        sound = f"{verb} {counted}: a worker could go on from each." if count else "No live job has a checkpoint."
+        sound = f"{verb} {counted}: a worker could resume from each." if count else "No live job has a checkpoint."
         say.print(words(sound, "green"))
         return
-    say.print(words(f"{verb} {counted}; a worker could not go on from {len(damaged):,}:", "red"))
+    say.print(words(f"{verb} {counted}; no worker could resume from {len(damaged):,}:", "red"))
     rows = [[words(one.job_id), words(one.agent), words(one.steps), words(one.kind), words(one.problem)] for one in damaged]
     say.print(table(["JOB", "AGENT", "STEPS", "KIND", "PROBLEM"], rows, right=[2]))
 
 
-def _report_asking(asking: Sequence[Finding]) -> None:
+def _report_asking(asking: Sequence[CheckpointFinding]) -> None:
     from cortex_plane.cli.output import console, table, words
 
     if not asking:

@@ -1,4 +1,4 @@
-"""What is recorded of jobs, through a server. Checking all of it, and trying code on it, needs the database."""
+"""Checkpoints through a server. Verifying all of them, and trying code on them, needs the database."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ class CheckpointClient(Checkpoints):
             made = await self._server.create(Job, "jobs", job_id, "fork", body={"from_step": from_step})
         except JobNotFound:
             raise
-        except NotFound as error:  # The API says that there is no such step; here that is a wrong option.
+        except NotFound as error:  # The API reports that there is no such step; here that is an invalid option.
             raise InvalidInput(str(error), field="from_step") from None
         return self._client.jobs.handle(made.id)

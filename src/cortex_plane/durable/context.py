@@ -1,4 +1,4 @@
-"""What a handler is given: who it is, for what job, whether it should stop, and everything durable that it can do."""
+"""`Context`, the first argument of every handler: identity of the run, durable steps, waits, approvals, logs and artifacts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cortex_plane.approvals.model import Approval, Escalation, Gate, Names, OnCh
 from cortex_plane.costs.model import check_cents
 from cortex_plane.durable import waits as flow
 from cortex_plane.durable.approvals import Arguments, Async, Call, Gathering, Plain, Result, WorkCall, ask
-from cortex_plane.durable.artifacts import Kept, artifact_path, keep_artifact
+from cortex_plane.durable.artifacts import Kept, artifact_path, store_artifact
 from cortex_plane.durable.calls import PLAIN, OnUncertain, StepOptions, ToolOptions, UncertainOn, Verify, options_of
 from cortex_plane.durable.cleanup import Cleaning, CleanupScope
 from cortex_plane.durable.memory import Memory, check_count, tokens_in
@@ -28,20 +28,30 @@ from cortex_plane.worker.reporter import RunLog
 from cortex_plane.worker.threads import in_a_thread
 
 if TYPE_CHECKING:
-    from cortex_plane.durable.checkpoint import Recorder, Services
+    from cortex_plane.durable.checkpoint import Recorder, RunServices
     from cortex_plane.durable.children import Callee
     from cortex_plane.jobs.fields import Submission
     from cortex_plane.jobs.retry import RetryPolicy
 
 
 OPTIONS_ONLY: Any = object()
-"""In the place of work: only options are given, and the work comes later. None would be taken for a missing function."""
+"""Placeholder for a missing `work` argument. None would hide a function that is None by mistake."""
 
-_adding = threading.Lock()  # One for all: a handler's threads add up rarely, and a job must not pay for a lock of its own.
+_adding = threading.Lock()  # One lock for all contexts: contention is rare, and a lock per job costs memory.
 
 
 class Context:
-    """The first argument of every handler."""
+    """The first argument of every handler.
+
+    Attributes:
+        job_id: The id of the job. It stays the same over all runs of the job.
+        run_id: The id of this run. Every write of the run carries it; a superseded run cannot write.
+        agent: The job type.
+        queue: The queue of the job.
+        attempt: 1 plus the number of earlier runs that failed or were lost with their worker. Sleeps, waits for children or
+            approvals, and graceful shutdowns do not count.
+        tenant_id: The tenant of the job.
+    """
 
     __slots__ = (
         "agent",
@@ -50,11 +60,11 @@ class Context:
         "cost_cents",
         "details",
         "job_id",
-        "lent",
         "open_recorder",
         "queue",
         "recorder",
         "run_id",
+        "services",
         "stopping",
         "tenant_id",
     )
@@ -65,26 +75,25 @@ class Context:
         self.job_id, self.run_id = job_id, run_id
         self.agent, self.queue, self.attempt, self.tenant_id = agent, queue, attempt, tenant_id
 
-        """1, and one more for each run before this one that failed or was lost with its worker. Sleeps, waits for children and
-        for people, and workers that stop in order do not count."""
-
         self.cancelled = False
-        """True once nothing that this run does will be kept: it was cancelled, timed out or superseded.
+        """True when the results of this run are no longer accepted: the job was cancelled, timed out or taken over.
 
-        An async handler is interrupted anyway; a plain function should look here now and then and return."""
+        An async handler is interrupted. A plain function should check this flag regularly and return."""
 
         self.stopping = False
-        """True once the worker is shutting down. What is not finished soon is interrupted, and goes on elsewhere."""
+        """True when the worker is shutting down.
+
+        After the grace period the handler is interrupted, and another worker resumes the job."""
 
         self.details: dict[str, Any] | None = None
-        """What the run record will hold besides the outcome: the log of a command, its artifacts."""
+        """Details stored in the run record besides the outcome: the log of a command, the paths of artifacts."""
 
         self.cost_cents = 0
-        """What this run has cost so far, as far as no checkpoint counts it."""
+        """Costs of this run that are not yet part of a checkpoint."""
 
         self.recorder: Recorder | None = None
         self.open_recorder: Callable[[], Recorder] | None = None
-        self.lent: Services | None = None
+        self.services: RunServices | None = None
 
     @classmethod
     def of(cls, claimed: Claimed) -> Context:
@@ -110,12 +119,36 @@ class Context:
     def step(self, name: str, /, *, retry: RetryPolicy = ..., timeout: float | timedelta | None = ...) -> StepRunner: ...
 
     def step(self, name: str, work: Any = OPTIONS_ONLY, /, *args: Any, **kwargs: Any) -> Any:
-        """Work that is done once: `image = await ctx.step("build", build, version)`. Its result is durable before the handler
-        goes on, and a later run gets it from the record. With options: `await ctx.step("build", timeout=60)(build, version)`;
-        as a decorator: `@ctx.step("build")`; around a block: `async with ctx.step("build") as step: if step.pending: …`.
+        """Runs a function once and records its result.
 
-        Everything after the function is passed to it. Options: `retry`, how often it is tried again in the same run, and
-        `timeout`, the seconds for each try."""
+        The result is saved before the handler continues. When the job is resumed, the recorded result is returned and the
+        function is not called again. If the worker dies while the function runs, no result is recorded and it is called again.
+
+        Args:
+            name: The name of the step. Steps are identified by branch, name and occurrence, so renaming a step changes the job.
+            work: The function, async or plain. Plain functions run in a thread. Leave it out to pass options or to use the step
+                as a decorator or a block.
+            *args: Passed to the function.
+            **kwargs: Passed to the function. Without `work`, the options: `retry`, a RetryPolicy for tries within this run
+                (default: no retry), and `timeout` in seconds or as a timedelta for each try (default: none).
+
+        Returns:
+            The result of the function, converted to JSON and back as its return annotation says: without one, a tuple becomes a
+            list on the first run too.
+
+        Raises:
+            StepFailed: The function failed or a try exceeded `timeout`. If the handler catches it and continues, the failure is
+                recorded with the next step and this step is not tried again.
+            InvalidInput: An option is unknown or has a wrong value, or the handler is a plain function.
+
+        Example:
+            image = await ctx.step("build", build, version)
+            image = await ctx.step("build", timeout=60)(build, version)
+
+            async with ctx.step("build") as step:
+                if step.pending:
+                    step.result = await build(version)
+        """
         if work is OPTIONS_ONLY:
             return StepRunner(self._durable, name, options_of(StepOptions, "step", kwargs))
         return WorkCall(StepRunner(self._durable, name), work, args, kwargs)
@@ -145,17 +178,37 @@ class Context:
     ) -> ToolRunner: ...
 
     def tool(self, name: str, work: Any = OPTIONS_ONLY, /, *args: Any, **kwargs: Any) -> Any:
-        """A call that changes something outside: `await ctx.tool("deploy", deploy, image=image)`. That it is about to happen is
-        durable before, its result after. A function with a parameter `invocation_id` is given the id of its call, which is the
-        same in every repetition. Everything after the function is passed to it; options are given apart:
-        `await ctx.tool("pay", verify=ask_the_bank)(pay, amount)`.
+        """Calls a function with side effects and records the call before and after.
 
-        `verify(invocation_id)` is asked before any repetition: `Happened(result)`, or None when the call took no effect.
-        `on_uncertain` decides where there is no `verify` and nobody knows whether the call took effect: "fail" raises
-        ToolUncertain, "rerun" calls again, "ask" asks an approver.
-        `uncertain_on` are exceptions that leave it open whether the call took effect, besides TimeoutError and ConnectionError.
-        `side_effect=False` says that it changes nothing: it is repeated freely.
-        `retry` is how often it is tried again in the same run, `timeout` the seconds for each try."""
+        The call is saved as pending before the function is called, and its result afterwards. If the worker dies in between, the
+        outcome is unknown. `verify` and `on_uncertain` then decide whether the call is repeated.
+
+        Args:
+            name: The name of the tool, as in `ctx.step`.
+            work: The function. If it has a parameter `invocation_id`, it receives the id of the call, which is the same for every
+                repetition: use it as idempotency key.
+            *args: Passed to the function.
+            **kwargs: Passed to the function. Without `work`, the options below.
+            verify: Called with the invocation id before a repetition. Returns `Applied(result)` if the call took effect, None if
+                it did not.
+            on_uncertain: What to do without `verify` when the outcome is unknown: "fail" raises ToolUncertain (default),
+                "rerun" calls the function again, "ask" opens an approval.
+            uncertain_on: Exceptions after which the outcome is unknown, in addition to TimeoutError and ConnectionError.
+            side_effect: False if the call changes nothing and may be repeated. Default: as the agent's `side_effect_tools` say.
+            retry: A RetryPolicy for tries within this run. Default: no retry.
+            timeout: Seconds or a timedelta for each try. Default: none.
+
+        Returns:
+            The result of the function, or the one that `verify` or an approver supplied.
+
+        Raises:
+            ToolUncertain: The outcome is unknown and `on_uncertain` is "fail".
+            StepFailed, InvalidInput: As in `ctx.step`.
+
+        Example:
+            await ctx.tool("deploy", deploy, image=image)
+            await ctx.tool("pay", verify=find_payment)(pay, amount)
+        """
         if work is OPTIONS_ONLY:
             return ToolRunner(self._durable, name, options_of(ToolOptions, "tool", kwargs))
         return WorkCall(ToolRunner(self._durable, name), work, args, kwargs)
@@ -174,22 +227,55 @@ class Context:
     def llm(self, name: str, /, *, retry: RetryPolicy = ..., timeout: float | timedelta | None = ...) -> StepRunner: ...
 
     def llm(self, name: str, work: Any = OPTIONS_ONLY, /, *args: Any, **kwargs: Any) -> Any:
-        """A step that asks a model. The tokens that its answer's `usage` names are counted, once. Options as of `ctx.step`."""
+        """Runs a step that calls a language model, and counts its tokens once.
+
+        Arguments, options, result and errors are those of `ctx.step`. The tokens are read from `usage` of the answer, under the
+        names that the common providers use.
+
+        Example:
+            answer = await ctx.llm("summarize", client.complete, prompt)
+        """
         options = options_of(StepOptions, "llm", kwargs) if work is OPTIONS_ONLY else PLAIN
         runner = StepRunner(self._durable, name, options, "llm", self._count_tokens)
         return runner if work is OPTIONS_ONLY else WorkCall(runner, work, args, kwargs)
 
     def gather(self, *branches: Awaitable[Any], return_exceptions: bool = False) -> Call[list[Any]]:
-        """Several branches at a time, each with steps of its own: `await ctx.gather(ctx.step("a", f), ctx.step("b", g))`."""
+        """Runs several durable calls or coroutines concurrently.
+
+        Each branch has its own step identities. All branches finish, and their results are recorded, before a failure is raised.
+        `ctx.sleep`, `ctx.call` and `ctx.approval` cannot be used in a branch: the job waits as a whole.
+
+        Args:
+            *branches: Durable calls such as `ctx.step(...)`, or coroutines that use this context.
+            return_exceptions: Return exceptions in the list instead of raising the first one.
+
+        Returns:
+            The results in the order of the branches.
+
+        Example:
+            a, b = await ctx.gather(ctx.step("a", load_a), ctx.step("b", load_b))
+        """
         recorder = self._durable
         return Gathering(recorder, branches, partial(flow.gather, recorder, branches, return_exceptions))
 
     def sleep(self, seconds: float | timedelta) -> Call[None]:
-        """Waits without a worker: the job is called again when the time has come, and goes on from here."""
+        """Suspends the job for a duration. It occupies no worker slot meanwhile, and survives restarts.
+
+        Args:
+            seconds: Seconds or a timedelta.
+
+        Example:
+            await ctx.sleep(timedelta(hours=1))
+        """
         recorder = self._durable
         return Call(recorder, "ctx.sleep(…)", partial(flow.sleep, recorder, seconds))
 
     def sleep_until(self, moment: datetime) -> Call[None]:
+        """Suspends the job until a moment, as `ctx.sleep` does.
+
+        Args:
+            moment: A datetime; without a time zone, in UTC. A moment in the past returns at once.
+        """
         recorder = self._durable
         return Call(recorder, "ctx.sleep_until(…)", partial(flow.sleep_until, recorder, moment))
 
@@ -200,9 +286,25 @@ class Context:
     def call(self, agent: str | Submission, /, *args: Any, **kwargs: Any) -> Call[Any]: ...
 
     def call(self, agent: Any, /, *args: Any, **kwargs: Any) -> Call[Any]:
-        """A child job, and its result: `await ctx.call(review, text)` or `await ctx.call("review", text=text)`. It is submitted
-        once; this job waits without a worker. For options: `ctx.call(review.options(queue="slow"), text)`, or a Submission;
-        with `cancel_with_parent=True` among them it ends when this job fails or is cancelled."""
+        """Submits a child job once, waits for it without a worker, and returns its result.
+
+        Args:
+            agent: An agent, the name of one, or a Submission. `review.options(queue="slow")` sets options of the job; with
+                `cancel_with_parent=True` the child is cancelled when this job fails or is cancelled.
+            *args: Passed to the child's handler.
+            **kwargs: Passed to the child's handler.
+
+        Returns:
+            The result of the child. If the child is retried, the result of its last job.
+
+        Raises:
+            StepFailed: The child failed or was cancelled; its cause is a JobFailed. A retry of this job resumes the failed child.
+            InvalidInput: The agent is not an agent, a name or a Submission, or the call is inside `ctx.step` or `ctx.gather`.
+
+        Example:
+            verdict = await ctx.call(review, text)
+            verdict = await ctx.call("review", text=text)
+        """
         recorder, child = self._durable, flow.child_of(agent, args, kwargs)
         return Call(recorder, f"ctx.call({child.agent!r})", partial(_call, recorder, child, getattr(agent, "result_from", None)))
 
@@ -224,15 +326,41 @@ class Context:
         on_change: OnChange = "ask",
         name: str = "approval",
     ) -> Call[Approval]:
-        """Asks people, and waits without a worker: `await ctx.approval("Deploy 1.4.0", details={"image": image})`.
+        """Requests an approval and suspends the job until it is decided. The job occupies no worker slot meanwhile.
 
-        `approvers` are users by name, and groups as "group:NAME"; left out, the user of the job's session is asked, or whoever
-        may approve in the tenant. A denial fails the job, or with on_denial="raise" raises ApprovalDenied here. When nobody
-        decides within `ttl`, `on_expiry` says what follows; "default" goes on with `default` as the details. `editable` lets
-        approvers change the details: True, a list of keys, or a JSON Schema. Not inside ctx.gather: the job waits as a whole.
+        A decision is valid for the summary and details that the approvers saw. If a later run of the handler passes different
+        ones, `on_change` applies.
 
-        A decision holds for the summary and details that were shown. When a later run of the handler gives others, `on_change`
-        says what follows: "ask" asks again and tells approvers why, "keep" goes on with the decision, "fail" fails the job."""
+        Args:
+            summary: One line that tells approvers what they approve.
+            details: JSON data shown with the summary.
+            approvers: Names of users, and groups as "group:NAME". Default: the user of the job's session, or every user who may
+                approve in the tenant.
+            quorum: How many approvers must approve. The first denial closes the request.
+            ttl: Seconds or a timedelta until the request expires. Default: set by the agent.
+            remind: Seconds or a timedelta after which approvers are reminded.
+            escalate: When to ask other approvers, and which.
+            on_expiry: "fail" fails the job (default), "deny" acts as a denial, "approve" approves, "default" continues with
+                `default` as the details.
+            default: The details used with on_expiry="default".
+            on_denial: "fail" fails the job (default), "raise" raises ApprovalDenied.
+            editable: What approvers may change in the details: True, a list of keys, or a JSON Schema. Requires quorum=1.
+            no_self_approval: Refuse decisions by the users who submitted the work.
+            on_change: "ask" requests a new approval and shows approvers the reason (default), "keep" accepts the decision,
+                "fail" fails the job.
+            name: The name of the step that records the decision.
+
+        Returns:
+            The Approval: `approved`, `decided_by`, `reason`, and `details` with the approver's changes.
+
+        Raises:
+            ApprovalDenied: The request was denied and `on_denial` is "raise".
+            InvalidInput: An argument is invalid, or the call is inside `ctx.step` or `ctx.gather`.
+
+        Example:
+            decision = await ctx.approval("Deploy 1.4.0", details={"image": image}, approvers=["group:ops"])
+            await ctx.tool("deploy", deploy, **decision.details)
+        """
         gate = Gate(
             summary,
             details,
@@ -260,9 +388,24 @@ class Context:
         on_failure: OnFailure = "stop",
         callback: Submission | None = None,
     ) -> Call[SubmittedGroup]:
-        """Submits jobs that belong together, once, whatever is killed: `await ctx.group("night", [review.submission(text), …])`.
-        A step of this name: its id and those of its members are recorded. This job does not wait for them; `callback` is told
-        when they have ended."""
+        """Submits a group of jobs once and continues without waiting for them.
+
+        The ids are recorded in a step of this name, so that a resumed job does not submit the group again.
+
+        Args:
+            name: The name of the step and of the group.
+            members: The jobs, such as `review.submission(text)`.
+            mode: "parallel" (default), or "sequential" to start each member when the one before has ended.
+            on_failure: When a member fails, "stop" cancels the others (default), "skip" lets running ones finish and skips the
+                rest, "continue" changes nothing.
+            callback: A job that is submitted when all members have ended.
+
+        Returns:
+            The ids of the group and of its jobs.
+
+        Example:
+            group = await ctx.group("night", [review.submission(text) for text in texts])
+        """
         recorder, asked = self._durable, list(members)
 
         async def submit() -> dict[str, Any]:
@@ -279,8 +422,16 @@ class Context:
         return Call(recorder, f"ctx.group({name!r:.60})", submitted)
 
     def cleanup(self, timeout: float | timedelta = 300.0) -> CleanupScope:
-        """A part of the handler in which the end of the job is an exception, so that it can clean up, durably:
+        """Opens a scope in which the end of the job is raised as an exception, so that the handler can clean up durably.
 
+        If the job is cancelled, JobCancelled is raised at the current `await`; a suspended job is called once more for it.
+        TimedOut and DeadlineExceeded are raised in the same way. Steps and tools of the cleanup are recorded, and the cleanup is
+        resumed if its worker dies. The job ends when the scope is left, even if the exception was caught, or after `timeout`.
+
+        Args:
+            timeout: Seconds or a timedelta that the cleanup may take.
+
+        Example:
             async with ctx.cleanup(timeout=300):
                 await ctx.tool("reserve", reserve)
                 try:
@@ -288,58 +439,79 @@ class Context:
                 except JobCancelled:
                     await ctx.tool("release", release)
                     raise
-
-        When the job is cancelled meanwhile, JobCancelled is raised where the handler awaits; a job that waits is called once
-        more for it. TimedOut and DeadlineExceeded are raised likewise. Steps and tools that follow are recorded, and a worker
-        that dies does not end the cleanup. The job has ended when the scope is left, whatever was caught, or when `timeout` has
-        passed."""
+        """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         return CleanupScope(self._durable, seconds)
 
     def now(self) -> datetime:
-        """The time, the same in every run of this job."""
+        """Returns the current time in UTC. The value is recorded: a resumed job gets the same one."""
         return flow.now(self._durable)
 
     def random(self) -> float:
-        """A number from 0 to 1, the same in every run of this job."""
+        """Returns a random number from 0 to 1. A resumed job gets the same one."""
         return flow.random_number(self._durable)
 
     def uuid(self) -> UUID:
-        """An id that nobody can guess, the same in every run of this job."""
+        """Returns a random UUID that cannot be guessed. A resumed job gets the same one."""
         return flow.random_uuid(self._durable)
 
     def patched(self, name: str) -> bool:
-        """Whether this job runs the changed code: `if ctx.patched("add-scan"): await ctx.tool("scan", scan, image)`.
+        """Reports whether this job uses a changed part of the handler, so that running jobs keep their old path.
 
-        True when the job has not passed this place yet, False when it was beyond it before the change was deployed. The answer
-        is recorded, and is the same for this name in every later run of the job."""
+        Args:
+            name: The name of the change. The answer is recorded under it and stays the same for the job.
+
+        Returns:
+            True if the job had not passed this place when the change was deployed, False if it had.
+
+        Example:
+            if ctx.patched("add-scan"):
+                await ctx.tool("scan", scan, image)
+        """
         return patched(self._durable, name)
 
     @property
     def memory(self) -> Memory:
-        """Facts, a summary and working data, as they were at this point when the job is resumed."""
+        """Facts, a summary and working data. They are saved with each step and restored when the job is resumed."""
         return self._durable.journal.memory
 
-    # -- telling ---------------------------------------------------------------------------------
+    # -- reports ---------------------------------------------------------------------------------
 
     @property
     def log(self) -> RunLog:
-        """A structured logger that knows the job. Its lines are stored with the run."""
-        return RunLog(self.job_id, self.run_id, self.agent, self.lent.reporter if self.lent else None)
+        """A structured logger. Its lines carry the job and run ids and are stored with the run."""
+        return RunLog(self.job_id, self.run_id, self.agent, self.services.reporter if self.services else None)
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
-        """How far the job is, for people who watch."""
-        if self.lent is not None:
-            self.lent.reporter.tell(self.job_id, self.run_id, "progress", {"done": done, "total": total, "text": text})
+        """Reports progress to the people who follow the job.
+
+        Args:
+            done: How much is done.
+            total: How much there is to do, if known.
+            text: A short note.
+        """
+        if self.services is not None:
+            self.services.reporter.tell(self.job_id, self.run_id, "progress", {"done": done, "total": total, "text": text})
 
     def artifact(self, content: bytes | str | Path, name: str | None = None) -> Kept:
-        """Keeps a file with the run: bytes under a name, or a copy of a file. Doing so again replaces it.
+        """Stores a file with the run.
 
-        `path = await ctx.artifact(b"...", "report.pdf")`: the file is written in a thread, and is on disk then. A plain function
-        does not await it: the file is on disk when the call returns, and `.path` says where."""
-        if self.lent is None:
+        In an async handler, await the result: the file is written in a thread and is synced to disk when the call returns. In a
+        plain function the file is on disk when the call returns; `.path` is its path.
+
+        Args:
+            content: The bytes of the file, or the path of a file to copy.
+            name: The file name. Optional for a path. Storing the same name again replaces the file.
+
+        Raises:
+            InvalidInput: There is no such file, or the name is missing or is not a plain file name.
+
+        Example:
+            path = await ctx.artifact(b"...", "report.pdf")
+        """
+        if self.services is None:
             raise InvalidInput("There is no folder for artifacts here.", field="artifact")
-        folder = self.lent.files / "runs" / self.job_id / self.run_id / "artifacts"
+        folder = self.services.files / "runs" / self.job_id / self.run_id / "artifacts"
         path = artifact_path(folder, content, name)
         if self.recorder is not None or self.open_recorder is not None:  # Of an async handler.
             recorder, unawaited = self._durable, self._durable.unawaited
@@ -354,26 +526,44 @@ class Context:
         return Kept(path, None, lambda one: None)
 
     def _keep(self, path: Path, content: bytes | str | Path) -> None:
-        keep_artifact(path, content)
+        store_artifact(path, content)
         with _adding:
             self.details = {**(self.details or {})}
             self.details["artifacts"] = sorted({*self.details.get("artifacts", ()), str(path)})
 
     def usage(self, *, prompt_tokens: int = 0, completion_tokens: int = 0, cents: int = 0) -> None:
-        """Counts tokens, and what they cost. Said where they are used, inside the step, they are counted once."""
+        """Counts tokens and their cost. Call it inside the step that uses the tokens, so that they are counted once.
+
+        Args:
+            prompt_tokens: Tokens of the prompt.
+            completion_tokens: Tokens of the answer.
+            cents: Their cost in whole cents.
+
+        Raises:
+            InvalidInput: A value is not a whole number from 0.
+        """
         prompt, completion = check_count(prompt_tokens, "prompt_tokens"), check_count(completion_tokens, "completion_tokens")
         self._durable.journal.use(prompt, completion, check_cents(cents))
 
     def cost(self, cents: int) -> None:
-        """Adds whole cents to what this job has cost. They are durable with the next checkpoint, or with the outcome, whatever
-        that is. What a worker that dies had not written is lost with it."""
+        """Adds to the cost of the job.
+
+        The cost is saved with the next checkpoint, or with the outcome of the run, whatever it is. A worker that dies before
+        that loses it.
+
+        Args:
+            cents: Whole cents.
+
+        Raises:
+            InvalidInput: The value is not a whole number from 0.
+        """
         with _adding:
             if self.recorder is None:
                 self.cost_cents = check_cents(self.cost_cents + check_cents(cents))
             else:
                 self.recorder.journal.use(0, 0, check_cents(cents))
 
-    # -- behind the scenes -----------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------
 
     def cleaning(self) -> Cleaning | None:
         return None if self.recorder is None else self.recorder.cleaning

@@ -1,4 +1,4 @@
-"""What is recorded of a job besides its states: its steps, its tool calls, its tokens, how far it is, its children."""
+"""Details of a job: steps, tool calls, tokens, progress, children."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 LAST = 1_000
-"""Progress that was told before so many other events is not looked for."""
+"""How many of the latest events are searched for progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobDetails:
-    """`problem` says why its checkpoint cannot be used, if it cannot; `checkpoint` is the whole of it otherwise."""
+    """`problem` says why the checkpoint cannot be used, if so; `checkpoint` is the expanded document otherwise."""
 
     steps: list[dict[str, Any]]
     tokens: TokensUsed | None
@@ -34,7 +34,7 @@ class JobDetails:
     tools: list[dict[str, Any]] = field(default_factory=list)
     checkpoint: Mapping[str, Any] | None = None
     uncertain: list[UncertainCall] = field(default_factory=list)
-    """Tool calls of which nobody knows whether they took effect; `plane.jobs.settle` settles them."""
+    """Tool calls whose outcome is unknown; `plane.jobs.settle` settles them."""
 
     @classmethod
     async def of(cls, store: Store, checkpoints: Checkpoints, job: Job) -> JobDetails:
@@ -72,7 +72,7 @@ async def _newest_progress(store: Store, job_id: JobId) -> ProgressMade | None:
 
 
 async def _children(store: Store, blob: Mapping[str, Any]) -> list[JobSummary]:
-    """Those that the journal knows, each as the last of its retries, in the order in which they were called."""
+    """Children in the order of their calls; a retried child is represented by its last job."""
     steps = blob["memory_context"].get("working_data", {}).get(RESERVED, {}).get("steps", {}).values()
     called = sorted((entry for entry in steps if entry.get("child")), key=lambda entry: int(entry["order"]))
     chains = [await store.jobs.chain(JobId(entry["child"])) for entry in called]

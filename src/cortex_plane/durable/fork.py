@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 def forked(record: Record, blobs: dict[str, str], from_step: str, checkpoint_id: str) -> str:
-    """The document of the fork. `from_step` is a name, with `#2` for its second time; it is the first step that runs anew.
-    It names those segments of the original that lie wholly before it; the rest of what it takes over, it holds itself."""
+    """Builds the document of the fork.
+
+    `from_step` is a step name, with `#2` for its second occurrence: the first step that runs again. Segments of the original
+    that lie entirely before it are referenced; the other entries taken over are copied."""
     blob = record.blob
     engine = blob["memory_context"].get("working_data", {}).get(RESERVED, {"steps": {}})
     cut_key = _key(blob, engine["steps"], from_step)
@@ -73,7 +75,7 @@ def _shared(record: Record, kept: dict[str, Any], log: list[Any]) -> dict[str, A
 
 
 def _is_covered(key: str, entry: dict[str, Any], kept: dict[str, Any]) -> bool:
-    """Whether a sealed entry does no harm in a fork: it is taken over, or something that is taken over counts instead."""
+    """Whether a sealed entry may stay in a fork: it is taken over, or another entry that is taken over replaces it."""
     return key in kept or any(outer in kept and "error" not in kept[outer] for outer in around(key))
 
 
@@ -95,7 +97,7 @@ def _key(blob: Blob, steps: dict[str, Any], wanted: str) -> str:
         known = ", ".join(steps_of(blob)) or "none"
         raise InvalidInput(
             f'There is no recorded step "{wanted}" to fork from. Recorded: {known}. '
-            "A job that failed goes on from the step that failed with: cortex jobs resume ID",
+            "To continue a failed job from the failed step: cortex jobs resume ID",
             field="from_step",
         )
     return key

@@ -1,4 +1,4 @@
-"""What is recorded of a job, what this run has added to it, and what of that is not durable yet.
+"""The journal of a job: recorded calls, calls added by this run, and which of them are saved.
 
 asked for:  recorded?  ── yes ──▶ answered from here
                └── no ──▶ it happens, is added to the tail, and is written before the handler goes on
@@ -27,13 +27,13 @@ from cortex_plane.json import dumps, embedded, loads
 INLINE_BYTES = 1024
 SUMMARY_LIMIT = 100
 ENCODING = "json"
-"""How the engine's own data is written."""
+"""Encoding of the engine's own data."""
 
 _INSIDE_A_STEP = re.compile(r"#\d+/")
 """In an identity. Branches of a gather have their number in brackets before the slash, and are not repeated."""
 
 NOT_WORK = ("now", "patched")
-"""Kinds of entries that are no sign that the handler lives with what failed before."""
+"""Kinds of entries that do not prove that the handler survived an earlier failure."""
 
 Spent = tuple[int, int, int]
 """Prompt tokens, completion tokens, cents: all that the job has used."""
@@ -63,45 +63,46 @@ class Journal:
     seed: str
     state_version: int = 1
     entries: dict[str, Entry | str] = field(default_factory=dict)
-    """Every durable call by its identity: what earlier runs left, and what this one has added, as JSON text."""
+    """Every durable call by its identity: recorded by earlier runs or added by this one, as JSON text."""
     unasked: dict[str, Entry] = field(default_factory=dict)
-    """What earlier runs left and this one has not asked for yet."""
+    """Calls recorded by earlier runs that this run has not requested yet."""
     tools: ChainMap[str, ToolState] = field(default_factory=lambda: ChainMap({}, {}))
-    """Those of the tail, and those of segments."""
+    """Tool calls of the tail and of segments."""
     blobs: dict[str, str | None] = field(default_factory=dict)
-    """Contents of large results that an earlier run left, and of this run those that it may ask for again. None: written."""
+    """Contents of large results: those of earlier runs, and those of this run that may be requested again. None: already
+    written."""
     facts: tuple[str, ...] = ()
-    """All facts that an earlier run left; an entry says how many of them there were after it."""
+    """All facts that earlier runs left; an entry says how many of them existed after it."""
     step_index: int = 0
     step_id: str = "start"
     memory: Memory = field(default_factory=Memory)
     spent: Spent = (0, 0, 0)
     durable_cents: int = 0
     granted_cents: list[int] = field(default_factory=list)
-    """What people have added to the job's own budget."""
+    """Cents that approvers have added to the job's own budget."""
     repeats: bool = False
-    """The record was begun anew, so calls that are not in it may have been made before."""
+    """The record was started over, so calls that are not in it may have been made before."""
     new_blobs: list[Blob] = field(default_factory=list)
     """Large results and segments that the next checkpoint brings."""
     order: int = 0
     """How many calls were recorded: the number of the latest."""
     tools_asked: int = 0
-    """How many tool calls this run has asked for, answered or made."""
+    """How many tool calls this run has requested, recorded or new."""
     sealed: Sealed = NOTHING_SEALED
     tail: Tail = field(default_factory=Tail)
     failures: dict[str, Unrecorded] = field(default_factory=dict)
-    """What failed or was denied and is not recorded yet."""
+    """Failures and denials that are not recorded yet."""
     new_in: set[str] = field(default_factory=set)
-    """Scopes in which this run has begun what is not recorded, and branches that ended, while something was not asked for."""
+    """Scopes in which this run has begun new calls, and branches that ended, while recorded calls were not requested."""
     outside: BaseException | None = None
-    """What the program was dealing with when it called the handler, if that was an exception."""
+    """The exception that the program was handling when it called the handler, if any."""
     _aside: set[str] = field(default_factory=set)
     """Calls that began while the handler dealt with an exception."""
     _begun: dict[str, int] = field(default_factory=dict)
     """The calls that began while there were such failures, and when: counted in calls and failures."""
     _moment: int = 0
     _inside: dict[str, list[str]] = field(default_factory=dict)
-    """The identities of what was recorded inside a call."""
+    """The identities of the calls recorded inside a call."""
     _noted_spent: Spent = (0, 0, 0)
     _noted_version: int = 0
     _shown: tuple[Any, str | None, dict[str, Any]] = ([], None, {})
@@ -110,7 +111,7 @@ class Journal:
     # -- answering -------------------------------------------------------------------------------
 
     def take(self, key: str) -> Entry | None:
-        """What is recorded under this identity. The memory and the sums become what they were after it."""
+        """Returns the record of this identity, and sets memory and sums to their values after it."""
         if key not in self.entries:
             if self.unasked and not name_of(key).startswith("$"):
                 self.new_in.add(scope_of(key))
@@ -124,20 +125,20 @@ class Journal:
         return entry
 
     def answered_for(self, key: str) -> None:
-        """This call has ended: what is recorded inside of it is not asked for any more."""
+        """Marks a call as ended: calls recorded inside it are no longer expected."""
         if self.unasked:
             for other in self._inside.get(key, ()):
                 self.unasked.pop(other, None)
 
     def expected(self, *, aside: bool = False) -> dict[str, Entry]:
-        """What is not asked for yet, and is by a handler that does as it did before. `aside`: in dealing with an exception."""
+        """Recorded calls that an unchanged handler would still request. `aside`: while it handles an exception."""
         return {key: entry for key, entry in self.unasked.items() if bool(entry.get("aside")) == aside}
 
     def is_aside(self, key: str) -> bool:
         return key in self._aside
 
     def leave(self, before: int | None) -> None:
-        """The handler goes on elsewhere: what was recorded up to there, in a gather for example, is not asked for any more."""
+        """The handler continues outside: calls recorded inside, in a gather for example, are no longer expected."""
         self.unasked = {} if before is None else {key: entry for key, entry in self.unasked.items() if entry["order"] > before}
 
     def _entry(self, key: str) -> Entry:
@@ -166,11 +167,10 @@ class Journal:
     def put(
         self, key: str, entry: Entry, result: str | None = None, after: int | None = None, *, is_denial: bool = False
     ) -> None:
-        """Adds or replaces an entry; `result` is JSON text, kept apart when it is large. Not durable yet.
+        """Adds or replaces an entry; `result` is JSON text, stored as a blob when it is large. Not saved yet.
 
-        An entry says in which order it was recorded, and after how many logged steps it began: a fork cuts there.
-        A failure or denial is held back until the handler has gone on from it, and a later call is recorded: if the run ends
-        before that, the next one makes the call again."""
+        An entry has its order and the number of logged steps before it; a fork cuts there. A failure or denial is held back
+        until the handler makes a later call that is recorded: if the run ends before that, the next run repeats the call."""
         began = self.step_index if after is None else after
         if "error" in entry or is_denial:
             self._moment += 1
@@ -181,7 +181,7 @@ class Journal:
 
     def _put(self, key: str, entry: Entry, result: str | None, after: int) -> None:
         self.order += 1
-        if key in self.entries:  # What was noted when a tool call began still holds when it has ended.
+        if key in self.entries:  # Data noted when a tool call began is kept when it ends.
             entry |= {name: noted for name, noted in self._entry(key).items() if name in ("memory", "spent")}
         entry["order"] = self.order
         entry["after"] = after
@@ -197,14 +197,14 @@ class Journal:
         self._keep(key, dumps(packed(entry, result)))
 
     def stored(self, key: str, text: str, name: str = "result") -> dict[str, Any]:
-        """The text itself, or where it is kept apart."""
+        """The text itself, or a reference to its blob."""
         if len(text) <= INLINE_BYTES:
             return {name: embedded(text)}
         return {"blob": self.keep_apart(key, text)}
 
     def keep_apart(self, key: str, text: str) -> str:
-        """Written with the next checkpoint. This run may ask again for what was recorded inside a step, when that is repeated.
-        The rest is forgotten here, or a long run would hold every large result of its own."""
+        """Called when the entries are written. Keeps the results recorded inside a step that may be repeated; drops the
+        others, so that a long run does not hold every large result in memory."""
         digest = hashlib.sha256(text.encode()).hexdigest()
         if digest not in self.blobs:
             self.new_blobs.append(Blob(digest, text))
@@ -258,7 +258,7 @@ class Journal:
         self.entries[key] = self.tail.steps[key] = text
 
     def note_places(self) -> None:
-        """Of what an earlier run left."""
+        """Reads a blob that an earlier run left."""
         for key in self.entries:
             self._note_place(key)
 
@@ -275,7 +275,7 @@ class Journal:
     # -- failures --------------------------------------------------------------------------------
 
     def begin(self, key: str) -> None:
-        """A durable call, or a gather, begins: the handler has gone on from what failed before it."""
+        """A durable call or a gather begins: the handler has survived the failures before it."""
         if sys.exception() is not self.outside or (self._aside and any(outer in self._aside for outer in around(key))):
             self._aside.add(key)
         if self.failures:
@@ -283,8 +283,7 @@ class Journal:
             self._begun[key] = self._moment
 
     def _settle_failures_before(self, key: str, entry: Entry) -> None:
-        """This call is recorded, so the failures that the handler went on from to make it, or a call around it, are too: what it
-        did then may depend on them."""
+        """Records held-back failures when this call is recorded: the handler may depend on them."""
         if not self.failures or entry.get("kind") in NOT_WORK:
             return
         for call in (*around(key), key):
@@ -297,7 +296,8 @@ class Journal:
             self._begun.clear()
 
     def forget_failures(self, path: str) -> None:
-        """What failed inside a step that is tried again, or failed with it. What the step lived with is recorded, and stays."""
+        """Forgets failures inside a step that is tried again or has failed. Failures that the step survived are recorded and
+        stay."""
         for key in [key for key in self.failures if key.startswith(path)]:
             del self.failures[key]
 
@@ -306,7 +306,7 @@ class Journal:
         if key not in self.entries or "error" not in (entry := self._entry(key)):
             return False
         del entry["error"]
-        if entry["kind"] in ("tool", "call"):  # Its id, its child: the call is the same when it is made again.
+        if entry["kind"] in ("tool", "call"):  # Keep its id and its child: a repeated call has the same ones.
             self._keep(key, dumps(entry))
         elif key in self.tail.steps:
             self._drop(key)
@@ -320,8 +320,8 @@ class Journal:
     # -- the parts of a checkpoint ----------------------------------------------------------------
 
     def parts(self, system_prompt_hash: str) -> dict[str, Any]:
-        """What a document holds: the memory, and the tail. Functions in threads count tokens and remember things meanwhile:
-        each is read once."""
+        """Returns the data for the document: the memory and the tail. Threads may count tokens and change the memory
+        meanwhile, so each value is read once."""
         spent, (facts, summary, data) = self.spent, self._shown_memory()
         engine = {
             "encoding": ENCODING,
@@ -356,7 +356,7 @@ class Journal:
         return self._shown
 
     def seal(self) -> bool:
-        """Moves what is settled from the tail to segments, if it is worth it. What is not can still change, and stays."""
+        """Moves settled entries from the tail to segments if there are enough of them. Entries that can still change stay."""
         tail, tools = self.tail, self.tools.maps[0]
         settled: dict[str, str | None] = {}
         for key, text in tail.steps.items():
@@ -384,7 +384,7 @@ class Journal:
         self.new_blobs.append(segment)
 
     def _settled(self, entry: Entry) -> tuple[bool, str | None]:
-        """Whether a written entry will not change any more, and the tool call that it is about."""
+        """Whether a written entry is final, and the tool call that belongs to it."""
         if "error" in entry or "again" in entry:
             return True, entry.get("invocation")
         match entry.get("kind", STEP):
@@ -399,7 +399,7 @@ class Journal:
 
 @dataclass(slots=True)
 class _Piece:
-    """What goes into one segment."""
+    """The entries of one segment."""
 
     log: list[str] = field(default_factory=list)
     tools: list[str] = field(default_factory=list)
@@ -407,7 +407,7 @@ class _Piece:
 
 
 def scope_of(key: str) -> str:
-    """The path of the scope that a call stands in. Its own name has no `#`, and may have a slash."""
+    """The path of the scope of a call. The last part, its name, has no `#` and may contain a slash."""
     outer = around(key)
     if not outer:
         return ""

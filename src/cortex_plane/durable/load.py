@@ -20,7 +20,7 @@ Migration = Callable[[Blob], Blob]
 StateMigration = Callable[[dict[str, Any]], dict[str, Any]]
 
 MIGRATIONS: dict[int, Migration] = {}
-"""The platform's own, from the version that is the key to the next."""
+"""Migrations of the platform, by the version that they start from."""
 
 REQUIRED = (
     "checkpoint_id",
@@ -39,8 +39,8 @@ REQUIRED = (
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A checkpoint that was checked. `blob` is the whole of it, as the specification has it; `document` only what its row holds,
-    `parts` what its segments hold. `moved`: a migration has changed the whole, so that it is not what is sealed any more."""
+    """A verified checkpoint. `blob` is the whole document as specified, `document` the part in the job's row, `parts` the
+    segments. `moved`: a migration has changed the content, so that it differs from the sealed segments."""
 
     blob: Blob
     document: Blob
@@ -85,7 +85,7 @@ def checked_record(
 
 
 def _whole(document: Blob, parts: list[Part]) -> Blob:
-    """The document with what is in its segments."""
+    """The document expanded with the content of its segments."""
     if not parts:
         return document
     lists = put_together(document, parts)
@@ -167,7 +167,7 @@ def _renamed_call(text: str, renamed: Mapping[str, str], *, is_first: bool) -> s
 
 
 _JOINT = re.compile(r"(?:\[\d++\])?+/")
-"""What joins a call in an identity to the one around it."""
+"""The separators between a call and its parent in an identity."""
 
 
 def _parsed(document: str) -> Blob:
@@ -228,7 +228,7 @@ def _migrated(blob: Blob, migrations: Mapping[int, Migration], current: int) -> 
 
 
 def _shaped(blob: Blob) -> Blob:
-    """Without fields that this version does not know: a newer schema removed them."""
+    """Drops fields that this version does not know: a newer schema removed them."""
     from cortex_plane.durable import schema as shape  # Slow to import, and most workers never resume anything.
 
     known: Blob = shape.without_unknown_fields(blob)
@@ -250,7 +250,7 @@ def _engine(blob: Blob) -> dict[str, Any]:
 def _with_current_state(
     engine: dict[str, Any], blobs: Mapping[str, str], migrations: Mapping[int, StateMigration]
 ) -> dict[str, Any]:
-    """The agent's own data, as its newest code wants it, in every place where the memory was noted."""
+    """Migrates the agent's own data to its newest version, wherever the memory is stored in the record."""
     latest = max(migrations, default=0) + 1
     version = engine["state_version"]
     if version > latest:

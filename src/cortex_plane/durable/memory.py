@@ -11,7 +11,7 @@ from cortex_plane.json import encode, loads
 
 
 class WorkingData(MutableMapping[str, Any]):
-    """A scratchpad of JSON values. What you read is a copy: assign to store a change."""
+    """A mapping of JSON values. Reading returns a copy: assign to store a change."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -52,7 +52,7 @@ class Memory:
 
     @property
     def version(self) -> int:
-        """Another number after each change."""
+        """A counter that changes with every change."""
         return self._changes + self.data.changes
 
     @property

@@ -1,4 +1,4 @@
-"""Runs a handler against what is recorded of a job, without doing or writing anything, and says where the two part."""
+"""Replays a handler against the record of a job without side effects, and reports where they differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from cortex_plane.durable.checkpoint import DEFAULT_SIZES, Recorder, Services
+from cortex_plane.durable.checkpoint import DEFAULT_SIZES, Recorder, RunServices
 from cortex_plane.durable.context import Context
 from cortex_plane.durable.resume import resume
 from cortex_plane.durable.suspension import AwaitChild, RunStopped, Suspension
@@ -32,20 +32,20 @@ Verdict = Literal["same", "ongoing", "different"]
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """`same`: the code came to the same end. `ongoing`: it asked for everything that is recorded, and would now do something
-    new. `different`: it did not; `message` says where it parted."""
+    """`same`: the code came to the same end. `ongoing`: it requested every recorded call and would now do something new.
+    `different`: it did not; `message` says where."""
 
     verdict: Verdict
     answered: int
     message: str
     fits: bool = True
-    """False when a worker could not go on with this code: the record contradicts it."""
+    """False if a worker could not resume the job with this code, because the record contradicts it."""
     asks_again: tuple[str, ...] = ()
     """Approvals that the code words otherwise than they were shown: resuming the job would ask for them again."""
 
 
 class NewWork(BaseException):
-    """The handler asks for something that is not recorded."""
+    """The handler makes a call that is not recorded."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -62,12 +62,12 @@ class Silent(Reporter):
 async def replay(checkpoints: CheckpointStore, job: Job, agent: AgentCode, clock: Clock, new_id: NewId) -> Replay:
     with TemporaryDirectory(prefix="cortex-replay-") as folder:
         reworded: list[str] = []
-        services = _services(clock, new_id, Path(folder), reworded.append)
+        services = _services(checkpoints, clock, new_id, Path(folder), reworded.append)
         claimed = _claimed(job, new_id)
         continuing = replace(agent, on_prompt_change="continue")
         recorder = await resume(checkpoints, claimed, continuing, job.agent_id, services)
         context = Context.of(claimed)
-        context.recorder, context.lent = recorder, services
+        context.recorder, context.services = recorder, services
         recorded = len(recorder.journal.unasked)
         verdict, message = await _compared(context, recorder, agent, job)
         if reworded:
@@ -94,7 +94,7 @@ async def _compared(context: Context, recorder: Recorder, agent: AgentCode, job:
 
 
 async def _called(context: Context, recorder: Recorder, agent: AgentCode, payload: Mapping[str, Any]) -> Any:
-    """What the handler returns, as it would be stored."""
+    """Returns the handler's result in its stored form."""
     recorder.scopes.adopt()
     result = await agent.handler(context, **agent.types.decode(payload))
     return loads(dumps(agent.types.returns.encode(result, "result")))
@@ -139,7 +139,7 @@ def _returned(recorder: Recorder, job: Job, output: Any) -> tuple[Verdict, str]:
 
 
 def _rest(recorder: Recorder) -> str:
-    """What is recorded and was not asked for, though nothing around it answered for it."""
+    """Recorded calls that were not requested, except those inside a call that was answered from the record."""
     expected = recorder.journal.expected()
     rest = [(entry["order"], key) for key, entry in expected.items() if _is_wanted(recorder, key)]
     return ", ".join(key for _, key in sorted(rest))
@@ -151,7 +151,9 @@ def _is_wanted(recorder: Recorder, key: str) -> bool:
     return not answered and not key.rpartition("/")[2].startswith("$")
 
 
-def _services(clock: Clock, new_id: NewId, files: Path, reworded: Callable[[str], None] | None = None) -> Services:
+def _services(
+    checkpoints: CheckpointStore, clock: Clock, new_id: NewId, files: Path, reworded: Callable[[str], None]
+) -> RunServices:
     async def save(checkpoint: Checkpoint) -> None:
         raise AssertionError("a replay writes nothing")
 
@@ -176,7 +178,9 @@ def _services(clock: Clock, new_id: NewId, files: Path, reworded: Callable[[str]
     async def now() -> Instant:
         return clock.now()
 
-    return Services(
+    return RunServices(
+        checkpoints=checkpoints,
+        trace=unreachable,
         save=save,
         submit=unreachable,
         submit_group=unreachable,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import structlog
 
 from cortex_plane.audit.model import AuditEntry
-from cortex_plane.durable.checkpoint import Recorder, Services
+from cortex_plane.durable.checkpoint import Recorder, RunServices
 from cortex_plane.durable.journal import Journal
 from cortex_plane.durable.load import Blob, Record, blob_digests, check_blobs, checked_record, journal_from
 from cortex_plane.durable.schema import RESERVED, StoredCheckpoint, resealed
@@ -38,12 +38,13 @@ MOST_HANDED_BACK = 10
 
 
 async def resume(
-    checkpoints: CheckpointStore, claimed: Claimed, agent: AgentCode, agent_id: str, services: Services, code: str = ""
+    checkpoints: CheckpointStore, claimed: Claimed, agent: AgentCode, agent_id: str, services: RunServices, code: str = ""
 ) -> Recorder:
-    """Raises CheckpointCorrupted, CodeChanged or KnownMisfit when the job cannot go on; nothing is changed then.
+    """Restores the recorder of a job from its checkpoint. Raises CheckpointCorrupted, CodeChanged or KnownMisfit if the job
+    cannot be resumed; nothing is changed then.
 
     `code` is the fingerprint of this worker's code. A job that did not fit it is handed back while another worker may have
-    code that fits; when its time has come without one, it is tried again: functions of other modules may have changed."""
+    code that fits. If none has taken it in time, it is tried again, because functions in other modules may have changed."""
     stored = await checkpoints.load(claimed.job_id)
     if stored is None:
         raise CheckpointCorrupted("missing", "the job had a checkpoint when it was claimed, and has none now.")
@@ -80,7 +81,7 @@ async def _done(in_thread: bool, work: Callable[[], Result]) -> Result:
 
 
 def _begins_anew(blob: Blob, agent: AgentCode, claimed: Claimed) -> bool:
-    """What the agent's author wants when its system prompt has changed since the checkpoint was written."""
+    """Applies the agent's `on_prompt_change` when its system prompt differs from that of the checkpoint."""
     if blob["memory_context"]["system_prompt_hash"] == agent.prompt_hash:
         return False
     log.warning("system_prompt_changed", job_id=claimed.job_id, agent=claimed.job_type, policy=agent.on_prompt_change)
@@ -93,12 +94,12 @@ def _begins_anew(blob: Blob, agent: AgentCode, claimed: Claimed) -> bool:
             raise PromptChanged(
                 "start",
                 f'The system prompt of agent "{claimed.job_type}" has changed since this job began; its policy is to fail then. '
-                'To start it anew: cortex jobs retry ID. To go on instead: on_prompt_change="continue".',
+                'To start over: cortex jobs retry ID. To continue instead: on_prompt_change="continue".',
             )
 
 
 # -- settling ----------------------------------------------------------------------------------
-# Uncertain tool calls, as people see them: which there are in a checkpoint, and what a checkpoint says once one is settled.
+# Uncertain tool calls: listing those of a checkpoint, and settling one.
 
 
 LONGEST_RESULT = 65_536
@@ -107,14 +108,14 @@ BEGUN = ("pending", "running")
 
 @dataclass(frozen=True, slots=True)
 class UncertainCall:
-    """A tool call that was begun, and of which nobody knows whether it took effect."""
+    """A tool call that was started and whose outcome is unknown."""
 
     call: str
-    """Its identity: the name and, from the second time on, `#2`; inside a step or branch, with what is around it."""
+    """Its identity: the name, with `#2` for the second occurrence; inside a step or branch, with the path."""
     tool: str
     invocation_id: str
     doubt: str | None
-    """What it raised; None: its worker died or stopped."""
+    """The exception it raised; None: its worker died or stopped."""
     caught: bool
     """The handler has caught ToolUncertain and gone on, so it cannot be settled any more."""
 
@@ -188,7 +189,7 @@ def _shown(key: str) -> str:
 
 
 # -- settle call -------------------------------------------------------------------------------
-# An operator says what became of an uncertain tool call; the job goes on from there, as a linked job.
+# An operator settles an uncertain tool call; the job resumes as a linked job.
 
 
 SettledCheckpoint = Callable[[JobId], Awaitable[BornWith]]
@@ -230,13 +231,13 @@ async def settle_call(
 
 
 # -- resume job --------------------------------------------------------------------------------
-# Resumes a job that failed or was cancelled: a linked job that goes on from its checkpoint, at the end of its chain.
+# Resumes a job that failed or was cancelled: a linked job at the end of its chain continues from its checkpoint.
 #
-# What is recorded answers; the call that failed is made again. A job that recorded nothing begins anew.
+# Recorded calls are answered; the failed call is repeated. A job without a record starts from the beginning.
 
 
 CheckCheckpoint = Callable[[JobId], Awaitable[None]]
-"""Raises CheckpointCorrupted when no worker could go on from what is recorded of this job."""
+"""Raises CheckpointCorrupted if no worker could resume this job from its record."""
 
 
 async def resume_job(
@@ -262,7 +263,7 @@ async def resume_job(
 
 
 async def resume_child(store: Store, new_id: NewId, parent: Claimed, child_id: JobId) -> JobId:
-    """For a parent that calls a child again which has ended undone; the last job of the child's chain, if it is live."""
+    """For a parent that calls a failed or cancelled child again: returns the last job of the child's chain if it is live."""
     await store.jobs.resume(child_id, JobId(new_id()), f"job:{parent.job_id}", parent.job_id)
     end = await store.jobs.chain_end(child_id)
     return child_id if end is None else end[0]

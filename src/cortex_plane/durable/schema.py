@@ -1,4 +1,4 @@
-"""The checkpoint document: its values, its schema, and the codec of its entries.
+"""The checkpoint document: values, schema, and the codec of its entries.
 
 A snapshot of a job's progress as storage sees it: a document, what it refers to, and the fence.
 
@@ -24,7 +24,7 @@ from cortex_plane.jobs.model import AgentId, JobId, RunId
 from cortex_plane.json import dumped, dumps, embedded
 
 RESERVED = "$cortex"
-"""The key of the working data under which the engine keeps its own journal."""
+"""The key of the working data that holds the engine's journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ def blob_of(text: str) -> Blob:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """`document` is JSON text in normal form. It applies only while `run_id` is the job's open run and `previous_id` the
-    checkpoint that the job has, and adds what was spent since that one to the job's cost."""
+    """`document` is canonical JSON. It is applied only while `run_id` is the job's open run and `previous_id` is the job's
+    current checkpoint. It adds the costs since that checkpoint to the job's cost."""
 
     job_id: JobId
     run_id: RunId
@@ -57,7 +57,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What is known of a job whose record did not fit the code of a worker."""
+    """The hold of a job whose record did not fit the code of a worker."""
 
     codes: frozenset[str]
     """Fingerprints of the code that did not fit."""
@@ -70,7 +70,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
-    """As it is in the database, unchecked: anybody may have changed it since it was written."""
+    """A checkpoint as stored, not verified: it may have been changed outside the engine."""
 
     job_id: JobId
     agent_id: AgentId
@@ -83,7 +83,7 @@ class StoredCheckpoint:
 
 
 # -- shape -------------------------------------------------------------------------------------
-# The shape of a checkpoint, as the specification has it. Importing this is slow, so only those who load one do.
+# The schema of a checkpoint as specified. Importing pydantic is slow, so only code that loads a checkpoint imports this.
 
 
 Uuid = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")]
@@ -146,7 +146,7 @@ class CheckpointBlob(Strict):
 
 
 class JournalEntry(Strict):
-    """One durable call, under its identity. A step leaves out what is usual."""
+    """One durable call, stored under its identity. Default values of a step are omitted."""
 
     order: Count
     kind: Literal["step", "tool", "llm", "sleep", "now", "call", "approval", "patched", "cleanup"] = "step"
@@ -186,7 +186,7 @@ class SealedSegments(Strict):
 
 
 class EngineData(Strict):
-    """What `memory_context.working_data["$cortex"]` holds: the engine's own journal."""
+    """The engine's journal in `memory_context.working_data["$cortex"]`."""
 
     encoding: Literal["json"] = "json"
     sealed: SealedSegments | None = None
@@ -199,7 +199,7 @@ class EngineData(Strict):
 
 
 def without_unknown_fields(blob: Any) -> Any:
-    """A checkpoint in which every field is known. What is no object where one is wanted is left for `problem_with`."""
+    """A checkpoint without unknown fields. Values of a wrong type are left for `problem_with`."""
     known = _known(blob, CheckpointBlob)
     if not isinstance(known, dict):
         return known
@@ -231,7 +231,7 @@ def _known(value: Any, model: type[Strict]) -> Any:
 
 
 def problem_with(blob: Any) -> str | None:
-    """What is wrong with the shape of a checkpoint, in a few words; None when nothing is."""
+    """Describes the first schema violation of a checkpoint; None if it is valid."""
     try:
         CheckpointBlob.model_validate(blob)
         engine = blob["memory_context"].get("working_data", {}).get("$cortex")
@@ -245,7 +245,7 @@ def problem_with(blob: Any) -> str | None:
 
 
 # -- snapshot ----------------------------------------------------------------------------------
-# The checkpoint as it is stored: one JSON document in normal form, with the CRC-32 of everything else in it.
+# The stored form: one canonical JSON document with the CRC-32 of all other fields.
 
 
 SCHEMA_VERSION = 1
@@ -269,12 +269,12 @@ def resealed(blob: Mapping[str, Any]) -> str:
 
 
 def crc_of(rest: Mapping[str, Any]) -> int:
-    """Of a checkpoint without its `crc32`, however the database has laid it out."""
+    """The CRC of a checkpoint without its `crc32`, independent of how the database formats the JSON."""
     return zlib.crc32(dumped(rest))
 
 
 # -- entries -----------------------------------------------------------------------------------
-# One recorded call of the journal, and a tool's. What goes without saying is not written: most entries are written often.
+# The codec of journal entries and tool calls. Default values are omitted, because most entries are written many times.
 
 
 Entry = dict[str, Any]
@@ -308,7 +308,7 @@ class ToolState:
 
 
 def packed(entry: Entry, result: str | None) -> Entry:
-    """As it is written; `result` is the JSON text of what it will hold as its result, if any."""
+    """Encodes an entry; `result` is the JSON text of its result, if any."""
     if entry["kind"] != STEP:
         return entry
     usual = _usual(entry["order"])
@@ -324,5 +324,5 @@ def whole(entry: Mapping[str, Any]) -> Entry:
 
 
 def _usual(order: int) -> Entry:
-    """A step after steps that were logged, one for each entry: given nothing, with nothing to say."""
+    """The defaults of a step entry: no input, no result, one logged step for each entry."""
     return {"kind": STEP, "input": WITHOUT_ARGUMENTS, "after": order - 1, "result": None}

@@ -1,4 +1,4 @@
-"""Branches and names of durable calls, and `ctx.patched`.
+"""Scopes and names of durable calls, and `ctx.patched`.
 
 Where in a handler a durable call stands: its branch, its name, its occurrence. Together they are its identity.
 
@@ -26,8 +26,8 @@ NAME_LIMIT = 200
 Begins = Callable[[str], None]
 
 
-class Scope:
-    """A branch of the handler: counts how often each name was used in it. `begins` is told of each call that begins."""
+class StepScope:
+    """A branch of the handler: counts the occurrences of each name in it. `begins` is called with each call that begins."""
 
     __slots__ = ("_begins", "_seen", "in_gather", "in_step", "path")
 
@@ -47,25 +47,25 @@ class Scope:
         self._begins(key)
         return key
 
-    def inside(self, key: str) -> Scope:
-        return Scope(self._begins, f"{key}/", in_step=True, in_gather=self.in_gather)
+    def inside(self, key: str) -> StepScope:
+        return StepScope(self._begins, f"{key}/", in_step=True, in_gather=self.in_gather)
 
-    def branches(self, count: int) -> list[Scope]:
+    def branches(self, count: int) -> list[StepScope]:
         gather = self.key("gather")
-        return [Scope(self._begins, f"{gather}[{number}]/", in_step=self.in_step, in_gather=True) for number in range(count)]
+        return [StepScope(self._begins, f"{gather}[{number}]/", in_step=self.in_step, in_gather=True) for number in range(count)]
 
 
-_current: ContextVar[Scope | None] = ContextVar("cortex_scope", default=None)
+_current: ContextVar[StepScope | None] = ContextVar("cortex_scope", default=None)
 
 
 class Scopes:
     """The scopes of one run, and the tasks that may use them."""
 
     def __init__(self, begins: Begins) -> None:
-        self._top = Scope(begins)
+        self._top = StepScope(begins)
         self._tasks: set[asyncio.Task[object] | None] = {asyncio.current_task()}
 
-    def here(self) -> Scope:
+    def here(self) -> StepScope:
         if asyncio.current_task() not in self._tasks:
             raise InvalidInput(
                 "The context was used from a task that it does not know, so its steps could not be told apart when the job is "
@@ -83,15 +83,15 @@ class Scopes:
         """The task that runs now is the handler's."""
         self._tasks.add(asyncio.current_task())
 
-    def entered(self, scope: Scope) -> Entered:
-        """For a `with` block: what is asked for inside of it belongs to this scope, and its task may ask."""
+    def entered(self, scope: StepScope) -> Entered:
+        """A `with` block in which calls of this task belong to the scope."""
         return Entered(self._tasks, scope)
 
 
 class Entered:
     __slots__ = ("_known", "_scope", "_task", "_tasks", "_token")
 
-    def __init__(self, tasks: set[asyncio.Task[object] | None], scope: Scope) -> None:
+    def __init__(self, tasks: set[asyncio.Task[object] | None], scope: StepScope) -> None:
         self._tasks, self._scope = tasks, scope
 
     def __enter__(self) -> None:
@@ -126,9 +126,9 @@ def checked_step_name(name: str) -> str:
 # -- patching ----------------------------------------------------------------------------------
 # `ctx.patched(...)`: new code for new work, the old code for jobs that have gone past the place already.
 #
-# not recorded yet:  something is recorded that this run has not asked for ──▶ False: the job was beyond this place
+# not recorded yet:  a recorded call was not requested by this run ──▶ False: the job was beyond this place
 #                    nothing is                                            ──▶ True
-# recorded:          as recorded. It is durable with the next write; until then nothing durable depends on it
+# recorded:          the recorded answer. It is saved with the next write; until then nothing saved depends on it
 
 
 BRANCH = re.compile(r"\[\d+\]/")
@@ -137,7 +137,7 @@ OUT_OF_ORDER = ("$budget#", "$uncertain ", "$patched ")
 
 
 def patched(recorder: Recorder, name: str) -> bool:
-    """One answer for each name in a job, wherever it is asked."""
+    """One answer for each name in a job, at every place of use."""
     recorder.check()
     path = recorder.scopes.here().path
     key, journal = f"$patched {checked_step_name(name)}#1", recorder.journal
@@ -150,12 +150,12 @@ def patched(recorder: Recorder, name: str) -> bool:
 
 
 def is_beyond(key: str, path: str) -> bool:
-    """Whether this record says that the job has passed the place. What sibling branches have recorded does not."""
+    """Whether this entry shows that the job has passed the place. Entries of sibling branches do not."""
     return not key.startswith(OUT_OF_ORDER) and sibling_branches(path, key) is None
 
 
 def sibling_branches(path: str, key: str) -> tuple[str, str] | None:
-    """The branches of one gather in which two calls stand, that of `path` first; None if they are not in two of its branches."""
+    """The two branches of one gather that contain the two calls, that of `path` first; None if there are none."""
     for branch in BRANCH.finditer(path):
         gather, own = path[: branch.start()], path[: branch.end()]
         if key.startswith(f"{gather}[") and not key.startswith(own):

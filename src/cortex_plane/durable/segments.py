@@ -1,4 +1,4 @@
-"""Sealed segments: the older entries of a long record, each segment with its own SHA-256 and the one of the segment before.
+"""Sealed segments: the older entries of a long record, each with its own SHA-256 and that of its predecessor.
 
     document ──▶ segment 3 ──▶ segment 2 ──▶ segment 1          the document names the newest; nothing in a segment ever changes
 
@@ -21,7 +21,7 @@ from cortex_plane.json import dumps, embedded, loads
 SEAL_ABOVE_BYTES = 4096
 """A document that is longer is relieved of its settled entries. Up to there it stays in its row on PostgreSQL."""
 SMALLEST_BYTES = 2048
-"""Less than this is not worth a segment, however long the document is: then it is the agent's memory that is long."""
+"""The minimum size of a segment. If the settled entries are smaller, the document is long because of the agent's memory."""
 LARGEST_BYTES = 256 * 1024
 
 Part = dict[str, Any]
@@ -33,7 +33,7 @@ _AROUND = re.compile(r"(?<=#)\d+(?=(?:\[\d+\])?/)")
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Which segments belong to a document, and what they hold. `first` is not 1 after a record was begun anew."""
+    """The segments of a document and their content. `first` is above 1 after a record was started over."""
 
     first: int = 1
     last: int = 0
@@ -48,14 +48,14 @@ class Sealed:
         return cls(**named) if named is not None else cls()
 
     def anew(self) -> Sealed:
-        """For a record that begins anew: numbers are not used twice."""
+        """For a record that starts over: numbers are not reused."""
         return Sealed(first=self.last + 1, last=self.last)
 
     def as_json(self) -> dict[str, Any]:
         return {"first": self.first, "last": self.last, "steps": self.steps, "logged": self.logged, "sha256": self.sha256}
 
     def sealing(self, log: Sequence[str], tools: Sequence[str], steps: Mapping[str, str]) -> tuple[Sealed, Blob]:
-        """The next segment, of JSON texts, and what the document then names."""
+        """Builds the next segment from JSON texts, and the reference for the document."""
         seq = self.last + 1
         content = dumps(
             {
@@ -129,11 +129,11 @@ def put_together(document: Mapping[str, Any], parts: Iterable[Part]) -> Part:
 
 
 def around(key: str) -> list[str]:
-    """The identities of the calls that a call stands in."""
+    """The identities of the calls that contain a call."""
     return [key[: found.end()] for found in _AROUND.finditer(key)]
 
 
 def _counting(steps: dict[str, Entry]) -> dict[str, Entry]:
-    """Without what was recorded inside a step that has ended well: that answers for it."""
+    """Drops calls recorded inside a step that has completed: the step's result answers for them."""
     finished = {key for key, entry in steps.items() if "error" not in entry and entry.get("kind", STEP) in STEPS}
     return {key: entry for key, entry in steps.items() if key.count("#") == 1 or not any(one in finished for one in around(key))}

@@ -1,4 +1,4 @@
-"""`plane.checkpoints`: look at what is recorded of jobs, check it, try migrations on it, fork and replay."""
+"""`plane.checkpoints`: show and verify checkpoints, try migrations, fork and replay jobs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ REPLAY_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What a look at one job's checkpoint found. `problem` is None when a worker could resume from it."""
+class CheckpointFinding:
+    """The result of checking one job's checkpoint. `problem` is None if a worker could resume from it."""
 
     job_id: JobId
     agent: str
@@ -41,7 +41,7 @@ class Finding:
     problem: str | None = None
     kind: str | None = None
     asks_again: tuple[str, ...] = ()
-    """Approvals that would be asked again, because this code words them otherwise than they were shown."""
+    """Approvals that would be requested again because this code words them differently."""
 
 
 class Checkpoints:
@@ -54,27 +54,29 @@ class Checkpoints:
         return schema
 
     async def get(self, id_or_prefix: str) -> Blob:
-        """A job's checkpoint, checked, with large results left out. Raises CheckpointCorrupted when it is damaged."""
+        """Returns a job's verified checkpoint, without the content of large results. Raises CheckpointCorrupted if it is
+        damaged."""
         store = self._plane.store
         return checked_blob(await _stored(store, (await find_job(store, id_or_prefix)).id))
 
-    async def verify(self) -> AsyncIterator[Finding]:
+    async def verify(self) -> AsyncIterator[CheckpointFinding]:
         """Looks at the checkpoint of every job that has not ended."""
         store = self._plane.store
         async for stored in _live(store):
             yield await _found(store, stored, None)
 
-    async def try_migrations(self) -> AsyncIterator[Finding]:
-        """What resuming each live job with this code would run into: the platform's migrations, the agent's own, renamed steps,
-        steps that do not fit the record, approvals that would be asked again. Handlers are called as `replay` calls them: they
-        get what is recorded, and nothing new is done. Nothing is changed: a job is migrated when it is resumed. Jobs of agents
-        that this program does not have are left out."""
+    async def try_migrations(self) -> AsyncIterator[CheckpointFinding]:
+        """Reports what would prevent each live job from being resumed with this code: migrations that fail, renamed steps,
+        steps that do not match the record, approvals that would be requested again.
+
+        Handlers are replayed: recorded calls are answered, and no new call is made. Nothing is changed; a job is migrated
+        when it is resumed. Jobs of agents that this program does not have are skipped."""
         store = self._plane.store
         async for stored in _live(store):
             if stored.job_type in self._plane.agents:
                 yield await self._tried(store, stored)
 
-    async def _tried(self, store: Store, stored: StoredCheckpoint) -> Finding:
+    async def _tried(self, store: Store, stored: StoredCheckpoint) -> CheckpointFinding:
         found = await _found(store, stored, self._plane)
         agent, job = self._plane.agents[stored.job_type], await store.jobs.get(stored.job_id)
         if found.problem is not None or agent.kind != "async" or job is None or job.status.is_terminal:
@@ -92,8 +94,8 @@ class Checkpoints:
     async def fork(
         self, id_or_prefix: str, from_step: str, *, created_by: str | None = None, ids: NewId | None = None
     ) -> JobHandle[Any]:
-        """A new job of its own with the same work that takes the results of all steps before `from_step` from this one. Its tool
-        calls have ids of their own: it does the work once more."""
+        """Submits a new job with the same work that takes over the results of all steps before `from_step`. Its tool calls
+        have new invocation ids: the work is done again."""
         store, new_id = self._plane.store, ids or self._plane._ids
         job = await find_job(store, id_or_prefix)
         record = checked_record(await _stored(store, job.id))
@@ -104,11 +106,12 @@ class Checkpoints:
         job_id = JobId(new_id())
         made = await store.jobs.fork(job.id, job_id, BornWith(checkpoint_id, document), created_by)
         if not made and await store.jobs.status(job_id) is None:
-            raise JobNotFound(job.id)  # It was deleted meanwhile.
+            raise JobNotFound(job.id)  # The job was deleted meanwhile.
         return JobHandle(self._plane.jobs, job_id)
 
     async def check(self, job_id: JobId) -> None:
-        """Raises CheckpointCorrupted if no worker could go on from what is recorded of the job; none is fine too."""
+        """Raises CheckpointCorrupted if no worker could resume the job from its checkpoint. A job without a checkpoint
+        passes."""
         store = self._plane.store
         stored = await store.checkpoints.load(job_id)
         if stored is not None:
@@ -119,7 +122,8 @@ class Checkpoints:
                 raise CheckpointCorrupted(error.kind, hint) from None
 
     async def with_settled(self, job_id: JobId, call: str, *, applied: bool, result: Any = None) -> BornWith:
-        """What the job goes on from once this uncertain call is settled. Raises InvalidInput when there is none of that name."""
+        """The checkpoint from which the job resumes once this uncertain call is settled. Raises InvalidInput if there is no
+        such call."""
         store = self._plane.store
         record = checked_record(await _stored(store, job_id))
         await _blobs(store, job_id, record.blob)
@@ -127,7 +131,7 @@ class Checkpoints:
         return BornWith(checkpoint_id, settled(record, call, checkpoint_id, applied=applied, result=result)[0])
 
     async def replay(self, id_or_prefix: str) -> Replay:
-        """Runs this program's code against what is recorded, does nothing, and says where the two part."""
+        """Replays this program's code against the record, without side effects, and reports where they differ."""
         store = self._plane.store
         job = await find_job(store, id_or_prefix)
         agent = self._plane.agents.get(job.job_type)
@@ -145,7 +149,7 @@ async def _live(store: Store) -> AsyncIterator[StoredCheckpoint]:
         after = page[-1].job_id
 
 
-async def _found(store: Store, stored: StoredCheckpoint, plane: Plane | None) -> Finding:
+async def _found(store: Store, stored: StoredCheckpoint, plane: Plane | None) -> CheckpointFinding:
     size, steps = len(stored.document.encode()), 0
     try:
         record = checked_record(await _with_segments(store, stored))
@@ -155,14 +159,16 @@ async def _found(store: Store, stored: StoredCheckpoint, plane: Plane | None) ->
             code = plane.agents[stored.job_type]
             journal_from(record, blobs, code.state_migrations, code.renamed_steps)
     except CheckpointCorrupted as error:
-        return Finding(stored.job_id, stored.job_type, steps, size, error.details, error.kind)
-    except Exception as error:  # The agent's own migrations may raise anything.
-        return Finding(stored.job_id, stored.job_type, steps, size, f"{type(error).__name__}: {error}", "migration_failed")
-    return Finding(stored.job_id, stored.job_type, steps, size)
+        return CheckpointFinding(stored.job_id, stored.job_type, steps, size, error.details, error.kind)
+    except Exception as error:  # The agent's own migrations may raise any exception.
+        return CheckpointFinding(
+            stored.job_id, stored.job_type, steps, size, f"{type(error).__name__}: {error}", "migration_failed"
+        )
+    return CheckpointFinding(stored.job_id, stored.job_type, steps, size)
 
 
 async def _with_segments(store: Store, stored: StoredCheckpoint) -> StoredCheckpoint:
-    """Read again where there are any: what was read before may have gone on since."""
+    """Reads the checkpoint again with its segments: it may have changed since the first read."""
     if '"sealed"' not in stored.document:
         return replace(stored, segments=())
     return await store.checkpoints.load(stored.job_id) or replace(stored, segments=())

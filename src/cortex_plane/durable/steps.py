@@ -28,7 +28,7 @@ from cortex_plane.durable.calls import (
     within,
 )
 from cortex_plane.durable.checkpoint import Recorder
-from cortex_plane.durable.scopes import Scope, checked_step_name
+from cortex_plane.durable.scopes import StepScope, checked_step_name
 from cortex_plane.worker.failures import FINAL
 
 
@@ -103,7 +103,7 @@ class StepRunner(Runner):
         await self._keep(scope, key, digest, result.text, started_at, tools, after)
         return result.value
 
-    async def _keep(self, scope: Scope, key: str, digest: str, text: str, started_at: int, tools: int, after: int) -> None:
+    async def _keep(self, scope: StepScope, key: str, digest: str, text: str, started_at: int, tools: int, after: int) -> None:
         journal = self.recorder.journal
         inside = journal.forget_inside(key)
         entry = {"kind": self.kind, "input": digest} | ({"tools": inside} if inside else {})
@@ -114,7 +114,7 @@ class StepRunner(Runner):
             self.recorder.reach("after_step", self.name)
 
     async def _attempts(
-        self, outside: Scope, key: str, work: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, outside: StepScope, key: str, work: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         policy, services, tried = self.options.retry, self.recorder.services, 0
         while True:
@@ -180,10 +180,10 @@ class Block:
     """An inline step: `async with ctx.step("charge") as step: if step.pending: step.result = …`."""
 
     pending: bool
-    """False when the step is recorded: then `result` is what it was, and the work must be left out."""
+    """False when the step is recorded: then `result` holds the recorded result, and the work must be skipped."""
     result: Any
     key: str = field(repr=False)
-    scope: Scope = field(repr=False)
+    scope: StepScope = field(repr=False)
     started_at: int = field(default=0, repr=False)
     tools: int = field(default=0, repr=False)
     after: int = field(default=0, repr=False)

@@ -23,8 +23,8 @@ class CheckpointStore:
         self._database = database
 
     async def save(self, checkpoints: Sequence[Checkpoint]) -> set[RunId]:
-        """Saves each one whose run is still open and whose predecessor is the checkpoint that the job has, together with its
-        blobs and its cost; returns those runs. The same one a second time is saved already. All in one transaction."""
+        """Saves checkpoints with their blobs and costs, in one transaction, and returns the runs whose checkpoint was saved.
+        A checkpoint is saved only if its run is open and its predecessor is the job's current checkpoint. Idempotent."""
         saved: set[RunId] = set()
         for batch in one_for_each_job(checkpoints):
             saved |= runs_of(batch, await self._saved_rows(batch))
@@ -61,7 +61,8 @@ class CheckpointStore:
         )
 
     async def load(self, job_id: JobId, after_segment: int = 0) -> StoredCheckpoint | None:
-        """With its segments, or those after one of them. None when there is no such job, or none is written."""
+        """The checkpoint with its segments, or only the segments after a given one. None if the job or its checkpoint does
+        not exist."""
         found = await self._database.read("checkpoints/load", job_id=job_id, after_segment=after_segment)
         return _stored(found[0], _segments(found[0]["segments"])) if found else None
 
@@ -73,7 +74,7 @@ class CheckpointStore:
         return {row["sha256"]: row["content"] for row in found}
 
     async def live(self, after: JobId | None, limit: int) -> list[StoredCheckpoint]:
-        """Those of jobs that have not ended, by the jobs' ids, without their segments."""
+        """The checkpoints of live jobs in the order of job ids, without their segments."""
         found = await self._database.read("checkpoints/live", after=after or NO_DIGITS, limit=limit)
         return [_stored(row) for row in found]
 
@@ -148,7 +149,7 @@ def _save(checkpoint: Checkpoint, place: Place) -> list[str | int | None]:
 
 
 def _laid_out(texts: Iterable[str]) -> tuple[bytes, list[Place]]:
-    """All texts one after the other, and where each of them begins (from 1) and how long it is."""
+    """Concatenates all texts; returns the start (from 1) and length of each."""
     parts, places, begin = [], [], 1
     for text in texts:
         part = text.encode()
@@ -178,12 +179,12 @@ class HoldStore:
         return await self._database.transact(lambda: _offer(job_id, code))
 
     async def release(self, job_id: JobId, entry: AuditEntry) -> bool:
-        """Makes a held job due for any code, also for code that did not fit. False when it is not held."""
+        """Makes a held job due for any code, including code that did not fit. False if it is not held."""
         return await self._database.transact(lambda: _release(job_id, entry))
 
 
 def _offer(job_id: JobId, code: str) -> Transaction[bool]:
-    """Only a job that was made due counts as offered: one whose place is locked just now is offered at the next look."""
+    """Only a job that was made due counts as offered; a job whose entry is locked is offered at the next pass."""
     if (yield from _make_due(job_id)):
         yield from query("holds/offer", job_id=job_id, code=code)
         return True
@@ -199,7 +200,7 @@ def _release(job_id: JobId, entry: AuditEntry) -> Transaction[bool]:
 
 
 def _make_due(job_id: JobId) -> Transaction[bool]:
-    """False when a claim has it, or it is not held any more."""
+    """False if a claim has taken the job, or if it is no longer held."""
     if not (yield from query("holds/lock_entry", job_id=job_id)):
         return False
     for row in (yield from query("holds/make_due", job_id=job_id)):

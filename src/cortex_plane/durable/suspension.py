@@ -1,4 +1,5 @@
-"""The ways in which a handler is left before it has ended. None is an Exception, so `except Exception` lets them pass."""
+"""Exceptions that unwind a handler before it has ended. They derive from BaseException, so `except Exception` does not catch
+them."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from cortex_plane.jobs.model import JobId
 
 
 class Suspension(BaseException):
-    """The handler waits for something; its worker slot is free until then, and it is called again."""
+    """The handler waits. Its worker slot is free until it is called again."""
 
 
 @dataclass
 class SleepUntil(Suspension):
     at: Instant
     seconds: float | None = None
-    """How long that is by the store's clock, if it was asked."""
+    """The remaining time by the store's clock, if it was queried."""
 
 
 @dataclass
@@ -32,6 +33,6 @@ class AwaitApproval(Suspension):
 
 @dataclass
 class RunStopped(BaseException):
-    """This run must not go on: a checkpoint could not be written, or what is recorded does not fit the code."""
+    """The run must not continue: a checkpoint could not be written, or the record does not fit the code."""
 
     cause: Exception

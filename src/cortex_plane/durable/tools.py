@@ -1,4 +1,4 @@
-"""`ctx.tool(...)`: a call that changes something outside. What it is about to do is durable before it is done.
+"""`ctx.tool(...)`: a call with side effects, recorded before it is made and after.
 
 pending ──▶ running ──▶ completed
                ├──────▶ failed       it raised, and took no effect: repeated by retry=, or by the job's retry
@@ -24,7 +24,7 @@ from cortex_plane.durable.approvals import Runner, ask_as, check_awaited_inside
 from cortex_plane.durable.calls import (
     HOW_TO_GO_ON,
     PLAIN_TOOL,
-    Happened,
+    Applied,
     ToolOptions,
     called,
     decode_result,
@@ -38,7 +38,7 @@ from cortex_plane.durable.calls import (
 from cortex_plane.durable.checkpoint import Recorder
 from cortex_plane.durable.journal import INLINE_BYTES, name_of, scope_of
 from cortex_plane.durable.schema import Entry, ToolState
-from cortex_plane.durable.scopes import Scope, checked_step_name, is_beyond, sibling_branches
+from cortex_plane.durable.scopes import StepScope, checked_step_name, is_beyond, sibling_branches
 from cortex_plane.durable.steps import stay_in_budget
 from cortex_plane.durable.values import WrongType, return_type
 from cortex_plane.errors import CodeChanged, InvalidInput, StepFailed, ToolUncertain
@@ -49,14 +49,14 @@ from cortex_plane.worker.failures import FINAL, described
 log = structlog.get_logger()
 
 IN_DOUBT = (TimeoutError, ConnectionError)
-"""The request may have arrived, though nobody heard the answer. StepTimedOut is a TimeoutError."""
+"""The request may have arrived although no response did. StepTimedOut is a TimeoutError."""
 
 
 @dataclass(slots=True)
 class Invocation:
-    """One tool call in this run: where it stands, what is recorded of it, and what is called."""
+    """One tool call in this run: its scope, its record, and its function."""
 
-    scope: Scope
+    scope: StepScope
     key: str
     tool: ToolState
     work: Callable[..., Any]
@@ -67,11 +67,11 @@ class Invocation:
     begun: bool
     """It was called before, by this run or an earlier one."""
     asked: int = 0
-    """How often people have said that it is to be called again."""
+    """How often approvers have decided that the call is repeated."""
     doubt: str | None = None
-    """What it raised that left its effect in doubt; None: its worker died or stopped."""
+    """The exception that left the outcome unknown; None: its worker died or stopped."""
     settled: bool = False
-    """An operator has said that it took effect, with a result that does not fit: only an operator can settle it."""
+    """An operator has settled the call with a result that does not fit: only an operator can settle it again."""
 
     @property
     def in_doubt(self) -> bool:
@@ -154,7 +154,7 @@ class ToolRunner(Runner):
 
     def _recorded(self, key: str, entry: Entry | None, digest: str) -> ToolState | None:
         recorder = self.recorder
-        if entry is None:  # Unless its failure was forgotten, because the step around it is tried again.
+        if entry is None:  # Its failure may have been forgotten because the step around it is tried again.
             tool = recorder.journal.tools.get(recorder.invocation_id(key))
         else:
             tool = recorder.journal.tools.get(entry.get("invocation", ""))
@@ -183,16 +183,16 @@ class ToolRunner(Runner):
         """A call that is not recorded: by a job that failed, and that this one runs again from the beginning, for example."""
         return self.options.verify is not None and self.changes_something and await self.recorder.repeats()
 
-    async def _check_new(self, scope: Scope, key: str, digest: str) -> None:
-        """A call that is new, while one that is recorded was not asked for: as likely as not it is the same one, and the code
-        has renamed it, or moved it into a step, into a gather, or to another branch."""
+    async def _check_new(self, scope: StepScope, key: str, digest: str) -> None:
+        """Checks a new call while recorded calls have not been requested: it is probably the same call, renamed or moved
+        into a step, a gather or another branch."""
         if not self.changes_something or not self.recorder.journal.unasked:
             return
         for other in self._expected(key):
             if is_beyond(other, scope.path):
                 self._refuse(scope, key, other)
         if any(_is_same_call(scope, key, digest, other, entry) for other, entry in self._expected(key).items()):
-            await asyncio.sleep(0)  # Each branch has its turn: it may be about to ask for its own.
+            await asyncio.sleep(0)  # Yield to the other branches: one of them may be about to request its recorded call.
             for other, entry in self._expected(key).items():
                 if _is_same_call(scope, key, digest, other, entry) and self._is_passed(scope, other):
                     self._refuse(scope, key, other)
@@ -203,14 +203,14 @@ class ToolRunner(Runner):
         expected = journal.expected(aside=journal.is_aside(key))
         return {other: entry for other, entry in expected.items() if entry["kind"] == "tool" or entry.get("tools")}
 
-    def _is_passed(self, scope: Scope, other: str) -> bool:
-        """Whether the branch of a recorded call has ended, or does something else, without having asked for it."""
+    def _is_passed(self, scope: StepScope, other: str) -> bool:
+        """Whether the branch of a recorded call has ended or made another call without requesting it."""
         branches = sibling_branches(scope.path, other)
         passed = self.recorder.journal.new_in
         return branches is not None and any(one.startswith(branches[1]) and other.startswith(one) for one in passed)
 
-    def _refuse(self, scope: Scope, key: str, other: str) -> NoReturn:
-        """`other` is what is recorded."""
+    def _refuse(self, scope: StepScope, key: str, other: str) -> NoReturn:
+        """`other` is the identity of the recorded call."""
         recorded = name_of(other)
         if scope_of(other) == scope.path and recorded != self.name:
             renamed = f'renamed_steps={{"{recorded}": "{self.name}"}}'
@@ -249,7 +249,7 @@ class ToolRunner(Runner):
         return result.value
 
     async def _attempt(self, call: Invocation) -> Any:
-        """Settles what is uncertain before the call is repeated, and again, at once, when the repetition leaves it in doubt."""
+        """Settles an uncertain call before it is repeated, and again if the repetition leaves the outcome unknown."""
         if call.begun and (happened := await self._settled(call)) is not None:
             return happened.result
         await stay_in_budget(self.recorder)
@@ -284,8 +284,8 @@ class ToolRunner(Runner):
         return value
 
     async def _called_under_lease(self, call: Invocation, kwargs: Mapping[str, Any]) -> Any:
-        """A worker may be frozen between the acknowledgement that the call begins and the call itself, and another may be making
-        it by then. It calls only while its lease holds, and has the beginning acknowledged anew when it did not for a while."""
+        """Checks the lease right before the call. The worker may have been frozen after the acknowledgement, and another
+        worker may be making the call. After a pause the beginning is acknowledged again."""
         recorder = self.recorder
         while True:
             if self.changes_something:
@@ -309,8 +309,8 @@ class ToolRunner(Runner):
             raise _LeaseInDoubt
 
     async def _raised(self, call: Invocation, error: Exception) -> None:
-        """Whether it took no effect, or nobody knows, is durable at once. What it raised is durable with the next write only: if
-        the handler gives up, its retry calls the tool again."""
+        """Records at once whether the call took no effect or its outcome is unknown. The exception is recorded with the next
+        write only: if the handler gives up, its retry repeats the call."""
         if not self.changes_something or not self._leaves_in_doubt(error):
             call.tool.status = "failed"
         else:
@@ -340,8 +340,8 @@ class ToolRunner(Runner):
 
     # -- settling --------------------------------------------------------------------------------
 
-    async def _settled(self, call: Invocation) -> Happened | None:
-        """What happened to a call that was begun; None when it is to be made again."""
+    async def _settled(self, call: Invocation) -> Applied | None:
+        """The outcome of a call that was started; None if it must be repeated."""
         if not self.changes_something:
             return None
         self.recorder.reach("before_settle", self.name)
@@ -352,19 +352,19 @@ class ToolRunner(Runner):
             return await self._verified(call)
         return await self._decided(call) if call.in_doubt else None
 
-    async def _verified(self, call: Invocation) -> Happened | None:
+    async def _verified(self, call: Invocation) -> Applied | None:
         assert self.options.verify is not None
         happened = await called(self.options.verify, (call.tool.invocation_id,), {})
-        if happened is not None and not isinstance(happened, Happened):
+        if happened is not None and not isinstance(happened, Applied):
             raise InvalidInput(
-                f'verify of tool "{self.name}" must return Happened(result), or None when the call took no effect.',
+                f'verify of tool "{self.name}" must return Applied(result), or None when the call took no effect.',
                 field="verify",
             )
         if happened is None:
             call.tool.status = "failed"
         return happened
 
-    async def _decided(self, call: Invocation) -> Happened | None:
+    async def _decided(self, call: Invocation) -> Applied | None:
         if self.options.on_uncertain == "rerun":
             return None
         if self.options.on_uncertain == "ask" and not call.scope.in_gather:
@@ -377,11 +377,11 @@ class ToolRunner(Runner):
         noted_failure(self.recorder, self.name, call.key, call.entry(), error, call.started_at)
         return error
 
-    async def _ask_people(self, call: Invocation) -> Happened | None:
-        """Approved, the call is made again; or it has happened, if the approver says so, with the result that they give."""
+    async def _ask_people(self, call: Invocation) -> Applied | None:
+        """Asks approvers. Approved, the call is repeated, or it counts as made, with the result that the approver supplied."""
         tool, number = call.tool, call.asked + 1
         gate = Gate(
-            f'Call tool "{self.name}" again? It was called, and nobody knows whether it took effect: '
+            f'Call tool "{self.name}" again? It was called, and its outcome is unknown: '
             f"{call.doubt or 'its worker died or stopped'}. If it did, approve with happened set to true.",
             {"tool": self.name, "invocation_id": tool.invocation_id, "happened": False, "result": None},
             editable=["happened", "result"],
@@ -391,11 +391,11 @@ class ToolRunner(Runner):
             count("uncertain_calls", agent=self.recorder.claimed.job_type)
         decision = await ask_as(self.recorder, key, gate, self.name)
         call.asked = number
-        return Happened(decision.details["result"]) if decision.details["happened"] is True else None
+        return Applied(decision.details["result"]) if decision.details["happened"] is True else None
 
 
-def _is_same_call(scope: Scope, key: str, digest: str, other: str, entry: Entry) -> bool:
-    """Whether another branch has recorded what may be this call, in the same place of that branch."""
+def _is_same_call(scope: StepScope, key: str, digest: str, other: str, entry: Entry) -> bool:
+    """Whether another branch has recorded what may be this call at the same place in that branch."""
     branches = sibling_branches(scope.path, other)
     if branches is None:
         return False
@@ -412,9 +412,9 @@ class _LeaseInDoubt(Exception):
 
 
 def _takes_invocation_id(work: Callable[..., Any]) -> bool:
-    """Nothing is remembered about `work`: a cache would keep alive whatever its closure holds."""
+    """Not cached: a cache would keep the closure of `work` alive."""
     function = work.__func__ if isinstance(work, MethodType) else work
-    if type(function) is FunctionType and not function.__dict__:  # Nothing wraps it: its code object says it all, at once.
+    if type(function) is FunctionType and not function.__dict__:  # An unwrapped function: its code object is enough.
         code = function.__code__
         return "invocation_id" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if isinstance(function, BuiltinFunctionType):  # To read its signature leaves garbage for the collector, each time.

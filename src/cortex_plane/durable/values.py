@@ -1,4 +1,4 @@
-"""Values as JSON and back: what a function's annotation says is what the caller gets, the first time and on replay alike.
+"""Converts values to JSON and back according to annotations, so that callers get the same value on the first run and on replay.
 
 encode(value)  ──▶ JSON in normal form, kept in the database ──▶  decode(json)  ──▶ the annotated type
 
@@ -28,26 +28,26 @@ from cortex_plane.errors import InvalidInput
 from cortex_plane.json import NotJson, dumped, normal
 
 MASKED_SECRET = b"*" * 10
-"""What pydantic writes in place of a SecretStr."""
+"""The text that pydantic writes for a SecretStr."""
 
 
 class WrongType(InvalidInput):
-    """A value is not what the annotation says."""
+    """A value does not match its annotation."""
 
 
 class ValueType:
-    """JSON as it is: the type of what has no annotation."""
+    """JSON unchanged: the type of values without an annotation."""
 
     __slots__ = ()
 
     def encode(self, value: Any, name: str) -> Any:
-        """JSON in normal form. Raises InvalidInput with the path of what cannot be stored."""
+        """Encodes to canonical JSON. Raises InvalidInput with the path of a value that cannot be stored."""
         if hasattr(value, "model_dump"):
             value = value.model_dump(mode="json")
         return normal(value, name)
 
     def decode(self, stored: Any, name: str) -> Any:
-        """What the annotation says, from JSON. Raises WrongType with the path of what does not fit."""
+        """Decodes from JSON. Raises WrongType with the path of a value that does not match."""
         return stored
 
     def schema(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ _PLAIN: dict[Any, ValueType] = {
 
 
 def _plain_type(annotation: Any) -> ValueType | None:
-    """What is made of plain types alone; None for what needs pydantic."""
+    """The type for an annotation made of plain types; None if it needs pydantic."""
     if (known := _PLAIN.get(annotation)) is not None:
         return known
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
@@ -177,7 +177,7 @@ _ONE_PASS = (
 
 
 class RichType(ValueType):
-    """A type that pydantic knows. JSON is taken strictly: "5" is no int, but text in ISO 8601 is a datetime."""
+    """A type handled by pydantic. JSON is validated strictly: "5" is not an int, but ISO 8601 text is a datetime."""
 
     __slots__ = ("_adapter", "_wrapped", "is_local")
 
@@ -192,7 +192,7 @@ class RichType(ValueType):
         except PydanticUserError as error:
             if error.code != "type-adapter-config-unused":
                 raise
-            # Models have a configuration of their own. A dataclass or a TypedDict takes that of the list around it.
+            # Models have their own configuration. A dataclass or a TypedDict takes that of the list around it.
             self._wrapped = not hasattr(annotation, "model_dump")
             self._adapter = TypeAdapter(list[annotation], config=config) if self._wrapped else TypeAdapter(annotation)
 
@@ -205,7 +205,7 @@ class RichType(ValueType):
             )
         except PydanticSerializationError as error:
             raise NotJson(f"{name} cannot be written as JSON: {error}.", field=name) from None
-        except Exception as error:  # What the user's own serializers raise.
+        except Exception as error:  # Exceptions of the user's own serializers.
             raise NotJson(f"{name} cannot be written as JSON: {type(error).__name__}: {error}.", field=name) from error
         return normal(written[0] if self._wrapped else written, name)
 
@@ -251,7 +251,7 @@ def _shown(value: Any) -> str:
 
 # -- from an annotation ---------------------------------------------------------------------------
 def type_for(annotation: Any) -> ValueType:
-    """The type that an annotation names. One that pydantic does not know says nothing: JSON in, JSON out."""
+    """The type for an annotation. An annotation that pydantic does not support counts as none: JSON in, JSON out."""
     try:
         known = _PLAIN.get(annotation)
     except TypeError:  # Annotations may be unhashable: Annotated[int, []].
@@ -298,7 +298,7 @@ def _rich_type(annotation: Any) -> ValueType:
 
 
 def _with_known_dicts(annotation: Any) -> Any:
-    """Before Python 3.12, pydantic knows the TypedDict of typing_extensions only."""
+    """Before Python 3.12, pydantic supports only the TypedDict of typing_extensions."""
     if typing.is_typeddict(annotation):
         import typing_extensions
 
@@ -319,7 +319,7 @@ _returned: WeakKeyDictionary[Any, ValueType] = WeakKeyDictionary()
 
 
 def return_type(work: Callable[..., Any]) -> ValueType:
-    """What a function says that it returns; of an async one, what awaiting it gives."""
+    """The type for the return annotation of a function; of an async function, of the awaited value."""
     function = _function_of(work)
     if isinstance(function, type):
         return type_for(function)
@@ -360,7 +360,7 @@ def _return_type(function: Any) -> ValueType:
 
 
 def resolved(function: Any, name: str, names: Mapping[str, Any] | None = None) -> Any:
-    """One annotation of a function; text is evaluated where the function stands. Raises what evaluating it raises."""
+    """One annotation of a function; text is evaluated in the function's scope. Raises the errors of the evaluation."""
     inner = inspect.unwrap(function)
     annotation = function.__annotations__[name]
     if isinstance(annotation, type):

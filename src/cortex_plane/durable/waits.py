@@ -1,4 +1,4 @@
-"""`ctx.sleep`, `ctx.call`, `ctx.gather` and what they wait for."""
+"""`ctx.sleep`, `ctx.call`, `ctx.gather`, and the deterministic clock and random numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cortex_plane.worker.failures import BESIDES
 
 if TYPE_CHECKING:
     from cortex_plane.durable.checkpoint import Recorder
-    from cortex_plane.durable.scopes import Scope
+    from cortex_plane.durable.scopes import StepScope
 
 
 def now(recorder: Recorder) -> datetime:
@@ -71,7 +71,7 @@ async def _sleep_until(recorder: Recorder, until: Callable[[Instant], Instant]) 
     key = outside_gather(recorder, "ctx.sleep").key("$sleep")
     entry = recorder.journal.take(key)
     if entry is not None and entry["order"] < recorder.journal.order and entry["until"] <= recorder.now():
-        return  # Something was recorded after it. The store is asked about the last sleep only, however many there were.
+        return  # A later call is recorded, so the sleep is over. Only the last sleep needs the store's clock.
     now = await recorder.services.store_now()
     if entry is None:
         entry = {"kind": "sleep", "until": until(now)}
@@ -85,8 +85,8 @@ async def _sleep_until(recorder: Recorder, until: Callable[[Instant], Instant]) 
 
 
 async def gather(recorder: Recorder, branches: tuple[Awaitable[Any], ...], return_exceptions: bool) -> list[Any]:
-    """Each branch has steps of its own. When one fails, the others go on to their ends, so that what they do is recorded; then
-    the failure of the first branch that failed is raised, with those of the others as notes."""
+    """Each branch has its own identities. If one fails, the others finish, so that their results are recorded; then the
+    failure of the first branch is raised, with those of the others as notes."""
     recorder.check()
     scopes = recorder.scopes.here().branches(len(branches))
     tasks = [asyncio.ensure_future(_branch(recorder, scope, work)) for scope, work in zip(scopes, branches, strict=True)]
@@ -106,7 +106,7 @@ async def gather(recorder: Recorder, branches: tuple[Awaitable[Any], ...], retur
 
 
 async def _all_ended(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Or one that ends the run: nothing that the others do would be recorded."""
+    """Waits for all, or for one that ends the run: the others' results would not be recorded."""
     left = set(tasks)
     while left:
         done, left = await asyncio.wait(left, return_when=asyncio.FIRST_EXCEPTION)
@@ -128,7 +128,7 @@ def _first_of(failures: list[BaseException]) -> BaseException:
     return first
 
 
-async def _branch(recorder: Recorder, scope: Scope, work: Awaitable[Any]) -> Any:
+async def _branch(recorder: Recorder, scope: StepScope, work: Awaitable[Any]) -> Any:
     try:
         with recorder.scopes.entered(scope):
             return await work
@@ -137,7 +137,7 @@ async def _branch(recorder: Recorder, scope: Scope, work: Awaitable[Any]) -> Any
             recorder.journal.new_in.add(scope.path)
 
 
-def outside_gather(recorder: Recorder, what: str) -> Scope:
+def outside_gather(recorder: Recorder, what: str) -> StepScope:
     scope = recorder.scopes.here()
     if scope.in_gather:
         raise InvalidInput(
@@ -147,7 +147,7 @@ def outside_gather(recorder: Recorder, what: str) -> Scope:
 
 
 def child_of(agent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Submission:
-    """The job that a call asks for: of an agent in code, of one by its name, or as it is given."""
+    """The submission for a call: of an agent in code, of one by name, or as given."""
     if isinstance(agent, Submission):
         if args or kwargs:
             raise InvalidInput("A Submission holds its arguments already; give ctx.call no others.", field="ctx.call")
@@ -163,7 +163,7 @@ def child_of(agent: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Su
 
 
 async def call(recorder: Recorder, submission: Submission) -> Any:
-    """A child job: its id is durable before it is submitted, so that it is submitted once."""
+    """Calls a child job. Its id is saved before it is submitted, so that it is submitted once."""
     recorder.check()
     name = submission.agent
     key = outside_gather(recorder, "ctx.call").key(name)
@@ -190,8 +190,8 @@ async def call(recorder: Recorder, submission: Submission) -> Any:
 
 
 def _is_called_again(claimed: Claimed, entry: Mapping[str, Any], child: Job) -> bool:
-    """A child that ended undone is resumed when its failure was heard before and not survived: by an earlier run of this job, or
-    by the job that this one continues, whose child it is. One that was cancelled under this job stays so."""
+    """Whether to resume a child that failed or was cancelled. True if an earlier run of this job, or the job that this one
+    continues, received the failure and did not survive it. A child that was cancelled under this job stays cancelled."""
     match child.status:
         case JobStatus.FAILED:
             return child.parent_id != claimed.job_id or entry.get("failed") == child.id

@@ -1,4 +1,4 @@
-"""The handler of an agent that is a graph: runs it in the thread of its job, and has people answer what it asks."""
+"""The handler of a graph agent: runs the graph in the thread of its job, and turns its interrupts into questions for people."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from cortex_plane.durable.checkpoint import DEFAULT_SIZES
 from cortex_plane.durable.context import Context
 from cortex_plane.durable.suspension import RunStopped
 from cortex_plane.errors import LeaseLost
-from cortex_plane.graphs.model import Answer, Asks, Holder, Question
+from cortex_plane.graphs.model import Asks, GraphAnswer, Holder, Question
 from cortex_plane.graphs.store import GraphExecutor, GraphStore, GraphThread
 from cortex_plane.json import dumps
 from cortex_plane.worker.failures import ApprovalDenied
 
-Ask = Callable[[Context, Question], Awaitable[Answer]]
-"""Gets a question answered. Until it is, the job waits without a worker; asked again, it gives the same answer."""
+Ask = Callable[[Context, Question], Awaitable[GraphAnswer]]
+"""Answers a question. Until then the job waits without a worker. Must return the same answer for the same question."""
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -25,7 +25,7 @@ def graph_handler(executor: GraphExecutor, checkpoints: Callable[[], Awaitable[G
         if ctx.recorder is not None:
             ctx.recorder.reach("before_step", "graph")  # A replay does nothing, so it ends here.
         watcher = Watcher(ctx)
-        sizes = ctx.lent.sizes if ctx.lent is not None else DEFAULT_SIZES
+        sizes = ctx.services.sizes if ctx.services is not None else DEFAULT_SIZES
         thread = GraphThread(ctx.job_id, Holder(ctx.job_id, ctx.run_id), await checkpoints(), watcher, sizes.limit_bytes)
         try:
             reached = await executor.run(thread, input)
@@ -41,8 +41,8 @@ def graph_handler(executor: GraphExecutor, checkpoints: Callable[[], Awaitable[G
     return run
 
 
-async def by_approval(ctx: Context, question: Question) -> Answer:
-    """The question as an approval of the job. A denial is an answer too: the graph decides what follows."""
+async def by_approval(ctx: Context, question: Question) -> GraphAnswer:
+    """Asks through an approval of the job. A denial is returned as an answer: the graph decides what follows."""
     try:
         decided = await ctx.approval(
             question.summary,
@@ -52,12 +52,12 @@ async def by_approval(ctx: Context, question: Question) -> Answer:
             name=f"interrupt {question.id}",
         )
     except ApprovalDenied as denied:
-        return Answer(False, denied.decided_by, denied.reason, question.details)
-    return Answer(decided.approved, decided.decided_by, decided.reason, decided.details)
+        return GraphAnswer(False, denied.decided_by, denied.reason, question.details)
+    return GraphAnswer(decided.approved, decided.decided_by, decided.reason, decided.details)
 
 
 class Watcher:
-    """Tells people which nodes have finished, and counts what models have used, each message once in the life of the job."""
+    """Reports finished nodes, and counts token usage of models, each message once in the life of the job."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -70,7 +70,7 @@ class Watcher:
         self._recall()
 
     def _recall(self) -> None:
-        """What earlier runs have counted. Taking a note also makes the sums what they were after it."""
+        """The usage counted by earlier runs. Reading a note also restores the sums to their values after it."""
         journal = self._ctx.recorder.journal if self._ctx.recorder is not None else None
         while journal is not None and (entry := journal.take(_note(self._notes + 1))) is not None:
             self._counted.update(journal.result_of(entry))
@@ -86,7 +86,7 @@ class Watcher:
         self._told.append((message_id, prompt_tokens, completion_tokens, cost))
 
     def count(self) -> bool:
-        """Adds what was told to the sums of the job; whether there was anything."""
+        """Adds the collected usage to the job's sums; returns whether there was any."""
         told, self._told = self._told, []
         new = False
         for message_id, prompt_tokens, completion_tokens, cost in told:

@@ -24,7 +24,7 @@ router = APIRouter(prefix=PREFIX, tags=["runs"])
 
 Viewer = Annotated[Caller, require(Role.VIEWER)]
 Submitter = Annotated[Caller, require(Role.SUBMITTER)]
-# Ids of graphs hold colons, and may hold slashes: written as they are, or as %2F. What stands before the last /runs is the id.
+# Graph ids contain colons, and may contain slashes, literal or as %2F. The part before the last /runs is the id.
 GraphPath = Annotated[
     str,
     Path(
@@ -74,7 +74,7 @@ async def start_run_of_graph(
     idempotency_key: RequiredKey,
     traceparent: Traceparent = None,
 ) -> StartedRun:
-    """Starts a run under a grant. Operators may use any grant of the tenant, others those that are theirs."""
+    """Starts a run under a grant. Operators may use any grant of the tenant, other callers their own."""
     grant = await grant_in(plane, caller, body.grant)
     _check_may_use(caller, grant)
     limit = plane.settings.payload_limit_bytes
@@ -104,5 +104,5 @@ def _check_may_use(caller: Caller, grant: Grant) -> None:
 
 
 def _own_key(caller: Caller, key: str) -> str:
-    """Each caller has keys of its own. They can be neither those of another caller nor those of a schedule's slots."""
+    """The idempotency keys of each caller are separate from those of other callers and of schedule slots."""
     return f"api:{sha256(f'{caller.name} {key}'.encode()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""What an executor of graphs keeps of a thread, and what a graph may ask of people. Only the executor reads what is packed."""
+"""State of graph threads, and questions to people. Packed values are read by the executor only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LAST_TEXT = "\U0010ffff"
 
 
 class Holder(NamedTuple):
-    """The run on whose behalf something is written. Once it is superseded, nothing more is."""
+    """The run that writes. Writes of a superseded run are rejected."""
 
     job_id: JobId
     run_id: RunId
@@ -39,7 +39,7 @@ class NewGraphCheckpoint:
     metadata: str
     """JSON text."""
     values: Mapping[str, Packed]
-    """Those channels that have a new value."""
+    """The channels with a new value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class GraphCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class GraphQuery:
-    """Which checkpoints of a thread: None stands for any. `filter` is JSON: what the metadata must have."""
+    """Selects checkpoints of a thread: None matches any. `filter` is JSON that the metadata must contain."""
 
     thread_id: str
     namespace: str | None = None
@@ -79,20 +79,20 @@ class GraphQuery:
     filter: str = "{}"
 
 
-# -- what a graph asks -------------------------------------------------------------------------------
+# -- questions -----------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something that a person must decide before the graph goes on."""
+    """A decision that a person must make before the graph continues."""
 
     id: str
-    """The same each time it is asked until it is answered, and never that of another question in the thread."""
+    """Stable until the question is answered, and unique in the thread."""
     summary: str
     details: Any = None
     editable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GraphAnswer:
     approved: bool
     decided_by: str | None = None
     reason: str | None = None

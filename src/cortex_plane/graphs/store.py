@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from cortex_plane.errors import LeaseLost
-from cortex_plane.graphs.model import Answer, GraphCheckpoint, GraphQuery, GraphWrite, Holder, NewGraphCheckpoint, Packed, Reached
+from cortex_plane.graphs.model import (
+    GraphAnswer,
+    GraphCheckpoint,
+    GraphQuery,
+    GraphWrite,
+    Holder,
+    NewGraphCheckpoint,
+    Packed,
+    Reached,
+)
 from cortex_plane.json import dumps, embedded, loads
 from cortex_plane.storage.transactions import Transaction, query
 
@@ -16,16 +25,16 @@ if TYPE_CHECKING:
 
 
 class GraphListener(Protocol):
-    """Is told what happens while a graph runs."""
+    """Receives events of a running graph."""
 
     def finished(self, node: str, path: Sequence[str]) -> None:
-        """`path`: the graphs that it is inside of, outermost first."""
+        """`path`: the graphs that contain the node, outermost first."""
 
     def used(self, message_id: str | None, prompt_tokens: int, completion_tokens: int, cost: float) -> None:
-        """A model's answer, and its cost in dollars if it is known. The same message may be told more than once."""
+        """A model's answer, with its cost in dollars if known. The same message may be reported more than once."""
 
     async def before_write(self) -> None:
-        """What was used is to be durable before what came of it."""
+        """Called before a write: usage must be saved before the results that depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +44,25 @@ class GraphThread:
     checkpoints: GraphStore
     listener: GraphListener
     limit_bytes: int
-    """Of what one step may add to the state."""
+    """The limit for the state that one step adds."""
 
 
 @runtime_checkable
 class GraphExecutor(Protocol):
-    """One graph. What a finished node did is kept before the next begins, and is never done again in the thread."""
+    """One graph. The result of a finished node is saved before the next node begins, and the node never runs again in the
+    thread."""
 
     async def run(self, thread: GraphThread, input: Mapping[str, Any]) -> Reached:  # noqa: A002 - the users' word
-        """Begins the graph, or goes on where the thread stands, to its end or until it asks."""
+        """Starts the graph, or resumes it at the thread's state, until it ends or has questions."""
 
-    async def resume(self, thread: GraphThread, answers: Mapping[str, Answer]) -> Reached:
-        """Goes on with the answers to everything that it asks, by the ids of the questions."""
+    async def resume(self, thread: GraphThread, answers: Mapping[str, GraphAnswer]) -> Reached:
+        """Resumes with the answers to all open questions, by question id."""
 
 
 # -- graphs ------------------------------------------------------------------------------------
-# The state of graphs: checkpoints, the values of their channels, and what tasks have written since.
+# The state of graphs: checkpoints, the values of their channels, and pending writes of tasks.
 #
-# A batch goes in as two parameters: what is text as JSON, and all packed contents as bytes one after the other.
+# A batch is passed in two parameters: texts as JSON, and all packed contents concatenated as bytes.
 
 
 class GraphStore:
@@ -96,7 +106,7 @@ class GraphStore:
         await self._database.transact(lambda: _delete_threads(sorted({*thread_ids})))
 
     async def delete_runs(self, run_ids: Sequence[str]) -> None:
-        """The checkpoints that these runs made, with what belongs to them alone."""
+        """Deletes the checkpoints of these runs, and the values that only those use."""
         await self._database.transact(lambda: _delete_runs(sorted({*run_ids})))
 
     async def copy_thread(self, source_id: str, target_id: str) -> None:
@@ -155,7 +165,7 @@ def _add_writes(writes: Sequence[GraphWrite]) -> Transaction[None]:
 def _batch(
     keys: Iterable[tuple[Any, ...]], contents: Iterable[Packed], documents: Sequence[tuple[str, ...]] | None = None
 ) -> dict[str, Any]:
-    """Each row: its key, how its content is written, where that begins (from 1), how long it is, and its JSON documents."""
+    """For each row: key, encoding, start (from 1) and length of its content, and its JSON documents."""
     rows, parts, begin = [], [], 1
     for place, (key, packed) in enumerate(zip(keys, contents, strict=True)):
         texts = documents[place] if documents else ()

@@ -24,7 +24,7 @@ from cortex_plane.http_client import networks
 from cortex_plane.metrics import http as metrics
 from cortex_plane.plane import Plane
 from cortex_plane.settings import Settings
-from cortex_plane.worker.loops import Duty
+from cortex_plane.worker.loops import BackgroundLoop
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 SWEEP_SECONDS = 120.0
@@ -61,7 +61,7 @@ def serve(app: FastAPI, plane: Plane, settings: Settings) -> None:
     app.state.streams = OpenStreams(settings.http_streams, settings.http_streams_per_caller)
     app.state.figures = metrics.KeptFigures()
     app.state.admissions = Admissions()
-    app.state.duties = [Duty("sweeper", partial(_sweep, plane), plane.clock)]
+    app.state.loops = [BackgroundLoop("sweeper", partial(_sweep, plane), plane.clock)]
 
 
 def allowed_hosts(settings: Settings) -> set[str]:
@@ -72,7 +72,7 @@ def allowed_hosts(settings: Settings) -> set[str]:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     async with app.state.plane:
-        loops = [asyncio.create_task(duty.run_for_ever(), name=f"cortex-{duty.name}") for duty in app.state.duties]
+        loops = [asyncio.create_task(loop.run(), name=f"cortex-{loop.name}") for loop in app.state.loops]
         try:
             yield
         finally:

@@ -46,7 +46,7 @@ HEADER_SECONDS = 10.0
 def create_watching_app(plane: Plane) -> FastAPI:
     """Opened and closed with the plane by whoever runs it."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    app.state.plane, app.state.duties, app.state.figures, app.state.proxies = plane, [], None, ()
+    app.state.plane, app.state.loops, app.state.figures, app.state.proxies = plane, [], None, ()
     handle_errors(app)
     add_routes(app, health.router)
     add_routes(app, metrics.router)

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 from cortex_plane.errors import CortexError
 from cortex_plane.http.auth import ThePlane, anybody
 from cortex_plane.plane import Plane
-from cortex_plane.worker.heartbeat import OK, look_at_database, look_at_loops
-from cortex_plane.worker.loops import Duty
+from cortex_plane.worker.heartbeat import OK, describe_loops, look_at_database
+from cortex_plane.worker.loops import BackgroundLoop
 
 router = APIRouter(tags=["health"])
 
@@ -34,16 +34,16 @@ async def healthz() -> Health:
 @router.get("/readyz", dependencies=[anybody], responses={503: {"model": Readiness, "description": "Not ready."}})
 async def readyz(request: Request, plane: ThePlane, response: Response) -> Readiness:
     """The database answers, its schema is ours, and every loop in this process has gone well lately."""
-    checks = {"database": await _database(plane), **look_at_loops(duties_in(request, plane))}
+    checks = {"database": await _database(plane), **describe_loops(loops_in(request, plane))}
     ready = all(found == OK for found in checks.values())
     response.status_code = 200 if ready else 503
     return Readiness(ready=ready, checks=checks)
 
 
-def duties_in(request: Request, plane: Plane) -> list[Duty]:
+def loops_in(request: Request, plane: Plane) -> list[BackgroundLoop]:
     """The loops of this server and those of every worker that runs in the same process."""
-    own: list[Duty] = request.app.state.duties
-    return [*own, *(duty for worker in plane._workers for duty in worker.duties)]
+    own: list[BackgroundLoop] = request.app.state.loops
+    return [*own, *(loop for worker in plane._workers for loop in worker.loops)]
 
 
 async def _database(plane: Plane) -> str:

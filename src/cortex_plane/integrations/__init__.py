@@ -1,1 +1,1 @@
-"""Executors of other people's graphs, each in a folder of its own that is imported only when such a graph is given."""
+"""Integrations with other libraries, each in its own folder that is imported only when it is used."""

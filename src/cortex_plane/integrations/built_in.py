@@ -1,4 +1,4 @@
-"""Agents that come with the plane for those who want them: EMAIL_SEND and ENGINE_RUN."""
+"""Optional agents that come with the plane: EMAIL_SEND and ENGINE_RUN."""
 
 from cortex_plane.integrations.email.agent import email_agent
 from cortex_plane.integrations.engine import Workflows, engine_agent

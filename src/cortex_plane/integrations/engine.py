@@ -1,4 +1,4 @@
-"""ENGINE_RUN: starts a workflow in another engine and waits for it."""
+"""ENGINE_RUN: runs a workflow of another engine and waits for its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class UnknownWorkflow(NotFound):
-    """Raised by an engine that was asked for something that it does not have. No retry helps."""
+    """Raised by an engine that does not have the workflow. Retries do not help."""
 
     def __init__(self, workflow: str, known: Iterable[str] = ()) -> None:
         known = sorted(known)
@@ -39,7 +39,7 @@ Workflow = Callable[..., Awaitable[Any]]
 
 
 def engine_agent(plane: Plane, engine: Engine, name: str = ENGINE_AGENT, **options: Any) -> Agent[..., Any]:
-    """Adds an agent that executes workflows by their names. `options` are those of `plane.agent`."""
+    """Adds an agent that runs workflows by name. `options` are those of `plane.agent`."""
 
     async def run(ctx: Context, workflow: str, input: Mapping[str, Any] | None = None) -> Any:  # noqa: A002
         _check(workflow, input)

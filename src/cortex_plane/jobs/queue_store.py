@@ -109,7 +109,7 @@ class Queue(Protocol):
 # The queue, as workers see it: claim, finish, and what falls due.
 
 
-Letter = TypeVar("Letter", Checkpoint, Transition)
+Write = TypeVar("Write", Checkpoint, Transition)
 
 MANY_CHANGES = 5_000
 """Changes of counts that no worker has folded yet: whoever has read them folds some."""
@@ -264,26 +264,26 @@ def _recount() -> Transaction[None]:
     yield from query("counts/recount")
 
 
-def one_for_each_job(letters: Sequence[Letter]) -> Iterator[list[Letter]]:
+def one_for_each_job(writes: Sequence[Write]) -> Iterator[list[Write]]:
     """Batches in which no job stands twice, sorted, so that two batches lock their jobs in the same order.
 
     An answer names jobs. A superseded run and its successor in one batch would both be taken for applied."""
-    rest = list(letters)
+    rest = list(writes)
     if len(rest) == 1:
         yield rest
         return
     while rest:
-        first: dict[JobId, Letter] = {}
-        for letter in rest:
-            first.setdefault(letter.job_id, letter)
+        first: dict[JobId, Write] = {}
+        for one in rest:
+            first.setdefault(one.job_id, one)
         yield [first[job_id] for job_id in sorted(first)]
-        rest = [letter for letter in rest if first[letter.job_id] is not letter]
+        rest = [one for one in rest if first[one.job_id] is not one]
 
 
-def runs_of(batch: Sequence[Letter], found: Sequence[Row]) -> set[RunId]:
+def runs_of(batch: Sequence[Write], found: Sequence[Row]) -> set[RunId]:
     """Of a batch, the runs of the jobs that came back."""
     jobs = {str(row["id"]) for row in found}
-    return {letter.run_id for letter in batch if letter.job_id in jobs}
+    return {one.run_id for one in batch if one.job_id in jobs}
 
 
 def _as_json(transition: Transition) -> dict[str, Any]:

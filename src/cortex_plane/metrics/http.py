@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from cortex_plane.errors import CortexError, Denied
 from cortex_plane.http.auth import ThePlane, anybody
-from cortex_plane.http.health import duties_in
+from cortex_plane.http.health import loops_in
 from cortex_plane.http_client import is_in, networks
 from cortex_plane.metrics.model import Figures
 from cortex_plane.metrics.prometheus import exposition
@@ -58,7 +58,7 @@ async def metrics(request: Request, plane: ThePlane) -> Response:
     kept: KeptFigures | None = request.app.state.figures
     _check(request, plane.settings, is_api=kept is not None)
     figures = None if kept is None else await kept.of(plane)
-    body = exposition(figures, duties_in(request, plane), asked=kept is not None)
+    body = exposition(figures, loops_in(request, plane), asked=kept is not None)
     return Response(body, media_type=MEDIA_TYPE)
 
 

@@ -14,7 +14,7 @@ from cortex_plane.metrics.service import Histogram, Labels, counted, measured
 
 if TYPE_CHECKING:
     from cortex_plane.metrics.model import Figures
-    from cortex_plane.worker.loops import Duty
+    from cortex_plane.worker.loops import BackgroundLoop
 
 COUNTERS = {
     "runs": "Runs that ended in this process, by how.",
@@ -35,10 +35,10 @@ HISTOGRAMS = {
 }
 
 
-def exposition(figures: Figures | None, duties: Iterable[Duty], *, asked: bool) -> bytes:
+def exposition(figures: Figures | None, loops: Iterable[BackgroundLoop], *, asked: bool) -> bytes:
     """The text that a scrape is answered with. `figures` is None when the database was `asked` and did not answer."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collected([*_of_process(duties), *_of_database(figures, asked)]))
+    registry.register(_Collected([*_of_process(loops), *_of_database(figures, asked)]))
     return generate_latest(registry)
 
 
@@ -51,7 +51,7 @@ class _Collected(Collector):
 
 
 # -- this process --------------------------------------------------------------------------------
-def _of_process(duties: Iterable[Duty]) -> Iterator[Metric]:
+def _of_process(loops: Iterable[BackgroundLoop]) -> Iterator[Metric]:
     counts, histograms = counted(), measured()
     for name, help_text in COUNTERS.items():
         found = {labels: value for (known, labels), value in counts.items() if known == name}
@@ -65,17 +65,17 @@ def _of_process(duties: Iterable[Duty]) -> Iterator[Metric]:
         for labels, shape in shapes.items():
             family.add_metric(_values(labels), _buckets(shape), shape.total)
         yield family
-    yield _loops(duties)
+    yield _loops(loops)
 
 
-def _loops(duties: Iterable[Duty]) -> Metric:
-    loops = GaugeMetricFamily("cortex_loop_last_good_seconds", "How long ago a loop last went well.", labels=["loop"])
+def _loops(loops: Iterable[BackgroundLoop]) -> Metric:
+    family = GaugeMetricFamily("cortex_loop_last_good_seconds", "How long ago a loop last went well.", labels=["loop"])
     latest: dict[str, float] = {}
-    for duty in duties:
-        latest[duty.name] = max(latest.get(duty.name, 0.0), duty.seconds_since_good())
+    for loop in loops:
+        latest[loop.name] = max(latest.get(loop.name, 0.0), loop.seconds_since_good())
     for name, seconds in latest.items():
-        loops.add_metric([name], seconds)
-    return loops
+        family.add_metric([name], seconds)
+    return family
 
 
 def _names(found: Iterable[Labels]) -> list[str]:

@@ -1,4 +1,4 @@
-"""How much to claim ahead, whether other workers have room, and claims whose answer was lost.
+"""Prefetch, free slots of other workers, and claims whose answer was lost.
 
 Claims whose answer was lost: they may have been committed before that, and may still be, by a server that is slow or out of
 reach. So their runs are looked for, at once and again for a while. Each run is handed out once: an answer that was read while it
@@ -23,7 +23,7 @@ PAUSE_SECONDS = 0.2
 
 
 class LateClaims:
-    """Of one life of a worker: one that has lost its lease starts anew with another id."""
+    """Of one worker session: a worker that lost its lease starts a new session with another id."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
@@ -31,7 +31,7 @@ class LateClaims:
         self._handed_out: set[RunId] = set()
 
     async def adopt(self, worker_id: WorkerId, run_ids: Sequence[RunId]) -> list[Claimed]:
-        """Those that are the worker's now, as soon as the database can be asked."""
+        """The runs that the worker holds, as soon as the database answers."""
         while True:
             try:
                 found = await self._store.queue.open_runs(worker_id, run_ids)
@@ -42,7 +42,7 @@ class LateClaims:
                 return self._new_of(found)
 
     async def look(self, worker_id: WorkerId) -> list[Claimed]:
-        """Those that have come since."""
+        """Runs claimed since the last check."""
         now = self._clock.elapsed()
         self._unanswered = [(until, run_ids) for until, run_ids in self._unanswered if until > now]
         if not self._unanswered:
@@ -60,9 +60,9 @@ class LateClaims:
 
 
 # -- pace --------------------------------------------------------------------------------------
-# How much a worker claims ahead: what it would consume in a tenth of a second, and only of agents that are known to be quick.
+# The prefetch limit: what the worker would consume in a tenth of a second, only for agents that are known to be quick.
 #
-# A few large claims cost less than many small ones, so it claims again only when little is left.
+# A few large claims cost less than many small ones, so it claims again at a low-water mark.
 
 
 AHEAD_SECONDS = 0.1
@@ -73,7 +73,7 @@ WINDOW_SECONDS = 0.025
 FORGET_SECONDS = 1.0
 MOST_AHEAD = 1_000
 QUICK_RUNS = 3
-"""An agent is known to be quick when its last runs here, so many, were."""
+"""The number of recent runs that must have been quick."""
 
 
 class Pace:
@@ -86,7 +86,7 @@ class Pace:
         self._quick_runs: dict[str, int] = {}
 
     def ran(self, job_type: str, seconds: float) -> None:
-        """One handler has ended after so long."""
+        """Records the duration of one handler."""
         self._ended += 1
         if seconds > SLOW_SECONDS:
             self._slow_at = self._clock.elapsed()
@@ -107,7 +107,7 @@ class Pace:
         return int(self._rate * LITTLE_SECONDS)
 
     def _measure(self) -> None:
-        """The rate of the last moments; after an idle spell it is small, and so is the first claim."""
+        """The recent rate; after an idle period it is small, and so is the first claim."""
         passed = self._clock.elapsed() - self._window_began_at
         if passed >= WINDOW_SECONDS:
             self._rate = self._ended / passed
@@ -116,7 +116,7 @@ class Pace:
 
 
 # -- neighbours --------------------------------------------------------------------------------
-# Which other workers have room, so that nobody claims ahead what an idle worker could run at once.
+# Free slots of other workers, so that no worker prefetches jobs that an idle one could run at once.
 #
 # A worker that finds nothing to claim, and still has a free slot a moment later, says so in its row. It takes that back
 # only when
@@ -124,7 +124,7 @@ class Pace:
 
 
 SETTLED_SECONDS = 0.1
-"""Idle or busy for so long: then the others are told."""
+"""After this time idle or busy, the state is published."""
 LOOK_SECONDS = 0.1
 
 
@@ -148,7 +148,7 @@ class Neighbours:
         return any(queues & set(pool.queues) and job_types & set(pool.job_types) for queues, job_types in self._seen)
 
     def to_be_told(self, worker_id: WorkerId, pool: SlotPool) -> bool:
-        """Whether others believe something else than what is so now."""
+        """Whether the published state is out of date."""
         return (worker_id, pool.free > 0) != (self._told or (worker_id, False))
 
     async def tell(self, worker_id: WorkerId, pool: SlotPool) -> None:
@@ -156,7 +156,7 @@ class Neighbours:
             await self._write(worker_id, pool.free > 0)
 
     async def _write(self, worker_id: WorkerId, has_room: bool) -> None:
-        """Of no use to jobs that are there already, so that trouble of the database is no reason to do it again."""
+        """Best effort: a database error is not retried."""
         try:
             told = await self._store.workers.tell_room(worker_id, has_room)
         except Exception:

@@ -57,9 +57,9 @@ def worker(
 ) -> int:
     """Run the agents of an app until you stop it.
 
-    Ctrl-C or SIGTERM stops it in order: it takes no more jobs, gives those that run some time
-    (CORTEX_GRACE_SECONDS), and hands back the rest. A second one ends it at once; its jobs are
-    then rescued by other workers.
+    Ctrl-C or SIGTERM stops it gracefully: it claims no more jobs, gives running jobs time to finish
+    (CORTEX_GRACE_SECONDS), and hands back the rest. A second signal ends it at once; other workers
+    then rescue its jobs.
 
     Try:
         cortex worker examples/hello.py
@@ -85,7 +85,7 @@ def worker(
 
 
 def _without_app(database_url: str | None) -> Plane:
-    """The plane's own work needs nobody's code."""
+    """The plane's own work needs no app."""
     from cortex_plane.cli.planes import refuse_a_server
     from cortex_plane.plane import Plane
 
@@ -117,7 +117,7 @@ async def _run(
             code = report(error)
         await plane.close()
         if await something_goes_on(others):
-            _say(plane, "A handler did not stop when asked. Its job goes on elsewhere; this process ends now.")
+            _say(plane, "A handler did not stop when asked. Another worker resumes its job; this process ends now.")
             end_now(code)
     if code == 0:
         _say(plane, "Nothing is ready any more." if until_idle and not signals.heard else "Stopped in order.")
@@ -126,7 +126,7 @@ async def _run(
 
 @asynccontextmanager
 async def _watched(plane: Plane, port: int | None) -> AsyncIterator[None]:
-    """Somebody who watches may ask how it goes, while it goes on."""
+    """Serves /metrics, /healthz and /readyz on `port` while the worker runs."""
     if port is None:
         yield
         return
@@ -211,7 +211,7 @@ def _remark(worker: WorkerRecord) -> str:
 
 
 # -- workers -----------------------------------------------------------------------------------
-# `cortex workers`: who runs jobs, wherever that is, and asking one to leave.
+# `cortex workers`: lists workers on all machines, and drains them.
 
 
 LONGEST_LIST = 1000
@@ -261,8 +261,8 @@ async def drain(
 ) -> int:
     """Ask a worker, wherever it runs, to finish what it has, take nothing more, and end.
 
-    It hears of it at its next heartbeat, within a third of its lease, and then stops as with SIGTERM: what runs has
-    CORTEX_GRACE_SECONDS to finish; the rest goes on elsewhere and loses no retry.
+    The worker receives the request with its next heartbeat, within a third of its lease, and stops as with SIGTERM: running
+    jobs have CORTEX_GRACE_SECONDS to finish; the others move to another worker and use up no retry.
 
     Try:
         cortex workers drain 0199a8c2 --reason "the machine is replaced"

@@ -32,7 +32,7 @@ class WorkerClient(WorkerService):
         return one_of(await self._all(), asked)
 
     async def names(self) -> dict[WorkerId, str]:
-        """Workers belong to the whole installation: whoever may see one tenant only is shown their ids."""
+        """Workers belong to the installation: callers limited to one tenant see their ids only."""
         try:
             return await super().names()
         except RoleMissing:

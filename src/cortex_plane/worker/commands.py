@@ -40,8 +40,8 @@ def command_handler(
     argv: Sequence[str], files: Path, *, environment: Sequence[str] = (), allow_options: bool = False
 ) -> Callable[..., Any]:
     """A handler that runs `argv`; `{name}` in it is replaced by the job's argument of that name. The program sees a few
-    variables of the worker, and those named in `environment`. A word that a value has made an option is refused, unless
-    `allow_options`: `date {when}` would read any file for `-f/etc/passwd`."""
+    variables of the worker, and those named in `environment`. An argument whose value turns it into an option is refused
+    unless `allow_options` is set: `date {when}` would read any file for `-f/etc/passwd`."""
     named = _checked_names(environment)
 
     async def run_command(ctx: Context, **arguments: Any) -> Any:
@@ -79,7 +79,7 @@ def _filled(argv: Sequence[str], arguments: dict[str, Any], *, allow_options: bo
         raise InvalidInput(f"The command's words cannot be filled in: {error}.", field="payload") from None
     for part, word in zip(argv, words, strict=True):
         if part == "--":
-            break  # Whatever follows is no option.
+            break  # Arguments after `--` are not options.
         if word.startswith("-") and not part.startswith("-") and not allow_options:
             raise InvalidInput(
                 f"The word {part!r:.60} of the command became {word!r:.60}, which the program would take for an option. "

@@ -1,4 +1,4 @@
-"""Runs one claimed job's handler to its end, whatever the handler does, and says how it ended."""
+"""Runs the handler of one claimed job to its end and reports the outcome."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from cortex_plane.jobs.states import JobStatus
 from cortex_plane.metrics.service import count, histogram
 from cortex_plane.worker.failures import DeadlineExceeded, RunCancelled, RunTimedOut, TimedOut, described, failed, readable
 from cortex_plane.worker.reporter import current_run
-from cortex_plane.worker.threads import Answer, OwnTask, Threads, in_a_thread
+from cortex_plane.worker.threads import OwnTask, ThreadResult, Threads, in_a_thread
 
 if TYPE_CHECKING:
     from cortex_plane.agents.code import AgentCode
+    from cortex_plane.durable.checkpoint import RunServices
     from cortex_plane.jobs.model import Claimed
-    from cortex_plane.worker.services import Lent
 
 log = structlog.get_logger()
 
@@ -64,35 +64,35 @@ HAND_BACK_SECONDS = 2.0
 
 ONLY_PLAIN = (
     "The job has recorded steps, and the agent is not an async function any more: it would do all of them again. "
-    "Deploy code that fits: roll back, or submit the job anew."
+    "Deploy code that fits: roll back, or submit the job again."
 )
 
 
 class Execution:
     """One run inside this worker."""
 
-    def __init__(self, claimed: Claimed, agent: AgentCode, threads: Threads, started_at: float, lent: Lent) -> None:
+    def __init__(self, claimed: Claimed, agent: AgentCode, threads: Threads, started_at: float, services: RunServices) -> None:
         self.claimed = claimed
         self.agent = agent
         self.context = Context.of(claimed)
-        self.context.lent = lent.services
+        self.context.services = services
         self._outside = sys.exception()
         if agent.kind == "async":
-            self.context.open_recorder = partial(_new_recorder, claimed, agent, lent, self._outside)
-        self._lent = lent
+            self.context.open_recorder = partial(_new_recorder, claimed, agent, services, self._outside)
+        self._services = services
         self.started_at = started_at
         self.task: OwnTask | None = None
         self._threads = threads
         self._ending: Ending | None = None
         self._asked: Outcome | None = None
-        """How it ends when it has cleaned up, once it was asked to end."""
+        """The outcome once the cleanup has finished, if the run was requested to end."""
         self._request: Mapping[str, Any] | None = claimed.asked_to_end
         self._returned = False
         self.posted = False
         """Its outcome is known, and waits to be written."""
         self.given_up = False
-        """Its worker has left, and its job goes on elsewhere."""
-        self._thread: asyncio.Future[Answer] | None = None
+        """The worker has shut down without waiting for the handler; another worker resumes the job."""
+        self._thread: asyncio.Future[ThreadResult] | None = None
         self._raised: BaseException | None = None
 
     def end(self, why: Ending) -> None:
@@ -105,22 +105,22 @@ class Execution:
             self.task.end()
 
     def stops_soon(self) -> None:
-        """Its worker is to leave. The handler may look at `ctx.stopping`; it is not interrupted yet."""
+        """The worker is shutting down. Sets `ctx.stopping`; the handler is not interrupted yet."""
         self.context.stopping = True
 
     @property
     def may_clean_up(self) -> bool:
-        """Whether a cleanup scope may be open, so that the end of the job has to be asked for."""
+        """Whether a cleanup scope may be open, so that the end of the job is requested and not forced."""
         recorder = self.context.recorder
         return self.claimed.resumes if recorder is None else recorder.cleaning.is_noted
 
     def ask_to_end(self, request: Mapping[str, Any]) -> None:
-        """The job is to end. Inside an open cleanup scope the handler cleans up first; one that has not come there yet, because
-        it still replays, gets there; any other is interrupted."""
+        """Requests the end of the job. Inside an open cleanup scope the handler cleans up first; a handler that still
+        replays towards one continues to it; any other handler is interrupted."""
         if self._returned or self._asked is not None:
             return
         recorder, (asked, ending) = self.context.recorder, self._end_of(request)
-        if recorder is None and self.claimed.resumes:  # It is being loaded.
+        if recorder is None and self.claimed.resumes:  # The checkpoint is being loaded.
             self._request = request
             return
         self._asked = asked
@@ -152,7 +152,7 @@ class Execution:
             self.task.end()
 
     def when_over(self, call: Callable[[], None]) -> None:
-        """Calls back when nothing of this run goes on here: at once, or when its thread has returned."""
+        """Calls back when nothing of this run is executing: at once, or when its thread has returned."""
         if self._thread is None or self._thread.done():
             call()
         else:
@@ -161,7 +161,7 @@ class Execution:
     async def run(self) -> Outcome | None:
         """How it ended; None when the run was superseded and its result is dropped."""
         current_run.set(self.claimed)
-        outcome = await (self._outcome() if self._lent.services.telemetry is None else self._traced())
+        outcome = await (self._outcome() if self._services.telemetry is None else self._traced())
         if isinstance(outcome, Failed | Done) and outcome.run is None and self.context.details is not None:
             outcome = replace(outcome, run=self.context.details)
         if isinstance(outcome, Failed) and outcome.waits is not None:
@@ -176,7 +176,7 @@ class Execution:
         return replace(outcome, error={**outcome.error, "message": message}, retryable=False, waits=None)
 
     def left_with(self, outcome: Outcome) -> Outcome | None:
-        """The handler is over, and this is what it says. Whoever has ended the run has the last word."""
+        """Converts the handler's end to an outcome. If the run was ended from outside, that outcome takes precedence."""
         self._returned = True
         if (recorder := self.context.recorder) is not None:
             recorder.unawaited.clear()
@@ -192,7 +192,7 @@ class Execution:
                 return outcome if self._asked is None else self._when_cleaned_up(outcome, self._asked)
 
     def _when_cleaned_up(self, outcome: Outcome, asked: Outcome) -> Outcome:
-        """What it raised is kept. A handler that waits in its cleanup goes on with it later."""
+        """Keeps the exception. A handler that waits in its cleanup resumes with it later."""
         if isinstance(outcome, Interrupted | Held | Sleeping | AwaitingChild | AwaitingApproval):
             return outcome
         raised = isinstance(outcome, Failed) and outcome.error.get("type") not in ("RunCancelled", "CancelledError")
@@ -201,11 +201,11 @@ class Execution:
         return asked
 
     async def _traced(self) -> Outcome:
-        telemetry = self._lent.services.telemetry
+        telemetry = self._services.telemetry
         assert telemetry is not None
         kept: tuple[str | None, str | None] = None, None
         with suppress(Unavailable):  # A trace is a help, never a reason not to run.
-            kept = await self._lent.trace(self.claimed.job_id)
+            kept = await self._services.trace(self.claimed.job_id)
         with telemetry.running(self.claimed, *kept) as tell:
             outcome = await self._outcome()
             tell(outcome)
@@ -237,7 +237,8 @@ class Execution:
             return failed(self._raised)
 
     def _resume_cleanup(self, request: Mapping[str, Any]) -> None:
-        """It was asked to end when it waited, or when its worker died: what is recorded is answered, what is not is not begun."""
+        """The end was requested while the job waited or after its worker died: recorded calls are answered, new ones
+        refused."""
         if self.context.recorder is None and self.context.open_recorder is not None:
             self.context.recorder = self.context.open_recorder()
         self._asked, ending = self._end_of(request)
@@ -253,17 +254,17 @@ class Execution:
     # -- the durable side ------------------------------------------------------------------------
 
     async def _resumed(self) -> Recorder:
-        lent = self._lent
-        agent_id = lent.agent_ids[self.agent.job_type]
-        recorder = await resume(lent.checkpoints, self.claimed, self.agent, agent_id, lent.services, self._code)
+        services = self._services
+        agent_id = services.agent_ids[self.agent.job_type]
+        recorder = await resume(services.checkpoints, self.claimed, self.agent, agent_id, services, self._code)
         recorder.journal.outside = self._outside
         if self.agent.kind != "async" and recorder.journal.entries:
             raise RunStopped(CodeChanged("start", ONLY_PLAIN))
         return recorder
 
     def _check_left(self) -> None:
-        """A handler that caught its own suspension, or the end of its run, is left all the same. One that forgot an `await`
-        is told so before its result is looked at, which may be that very call."""
+        """Returns the handler's result. A handler that caught its own suspension, or the end of its run, is ended all the
+        same. A missing `await` is reported before the result is encoded, because the result may be that very call."""
         recorder = self.context.recorder
         if recorder is not None and recorder.stopped is not None:
             raise recorder.stopped
@@ -275,7 +276,7 @@ class Execution:
     def _suspended(self, suspension: Suspension) -> Outcome:
         match suspension:
             case SleepUntil(at, seconds):
-                return Sleeping(max(0.0, (at - self._lent.services.clock.now()) / SECOND if seconds is None else seconds))
+                return Sleeping(max(0.0, (at - self._services.clock.now()) / SECOND if seconds is None else seconds))
             case AwaitChild(child_id):
                 return AwaitingChild(child_id, CHILD_RECHECK_SECONDS)
             case AwaitApproval(request):
@@ -294,7 +295,7 @@ class Execution:
     @property
     def _code(self) -> str:
         """The fingerprint of the agent's code in this worker."""
-        return self._lent.codes[self.agent.job_type]
+        return self._services.codes[self.agent.job_type]
 
     def _held(self, cause: CodeChanged | CheckpointCorrupted) -> Outcome:
         """The job waits for a worker with other code; this one tries it again once in a while."""
@@ -319,13 +320,14 @@ class Execution:
         return Held(error, self._code, HELD_SECONDS, again=known)
 
     def _of_other_version(self, error: CheckpointCorrupted) -> Outcome | None:
-        """Sound, but the agent's data is of a version that this code does not know: that code is missing here, not data."""
+        """The checkpoint is valid, but the agent's data has a version that this code does not know: the worker's code is too
+        old."""
         if error.kind in ("future_state", "no_state_migration") and self.agent.on_code_change == "hold":
             return self._held(error)
         return None
 
     def _corrupted(self, error: CheckpointCorrupted) -> Outcome:
-        """The damaged checkpoint is left as it is, for whoever looks into it."""
+        """The damaged checkpoint is kept unchanged for inspection."""
         claimed = self.claimed
         log.error(
             "checkpoint_corrupted",
@@ -340,7 +342,7 @@ class Execution:
         note = {"corruption_detected": True, "corruption_type": error.kind, "error": error.details}
         return replace(failed(error, retryable=False), note=note)
 
-    def last_words(self, outcome: Outcome, becomes: JobStatus) -> Checkpoint | None:
+    def final_checkpoint(self, outcome: Outcome, becomes: JobStatus) -> Checkpoint | None:
         """The checkpoint of a job that has completed or failed, and of a run whose retry is to make recorded calls again."""
         recorder = self.context.recorder
         if recorder is None:
@@ -348,9 +350,9 @@ class Execution:
         try:
             match outcome:
                 case Done():
-                    return recorder.last_words("completed")
+                    return recorder.final_checkpoint("completed")
                 case Failed():
-                    return recorder.last_words_of_a_failure(self._raised, becomes is JobStatus.FAILED)
+                    return recorder.final_checkpoint_of_failure(self._raised, becomes is JobStatus.FAILED)
                 case _:
                     return None
         except InvalidInput as error:
@@ -359,14 +361,14 @@ class Execution:
 
     @property
     def cost_cents(self) -> int:
-        """What no checkpoint has counted."""
+        """Costs that no checkpoint includes."""
         recorder = self.context.recorder
         return self.context.cost_cents + (recorder.unwritten_cents if recorder is not None else 0)
 
     async def _done(self, result: Any) -> Outcome:
         if isinstance(result, Done | Failed):
             return result
-        sizes = self._lent.services.sizes
+        sizes = self._services.sizes
         text = (await encoded_result(result, self.agent.types.returns, "result", sizes.result_bytes)).text
         if len(text) > sizes.output_bytes:
             return Done(large_output=await in_a_thread(partial(blob_of, text)))
@@ -376,7 +378,7 @@ class Execution:
 
     @property
     def _limit(self) -> tuple[float | None, Exception | None]:
-        """In how many seconds the handler is interrupted, and what is raised then."""
+        """Seconds until the handler is interrupted, and the exception to raise then."""
         run, left = self.claimed.timeout_seconds or self.agent.config.timeout_seconds, self.claimed.seconds_left
         if left is not None and (run is None or left < run):
             return left, DeadlineExceeded("The job did not end before its deadline.")
@@ -400,7 +402,7 @@ class Execution:
             timer.cancel()
 
     def _time_is_over(self, error: Exception, limit: asyncio.Timeout) -> None:
-        """Inside an open cleanup scope the handler cleans up first; one that does so already has a limit of its own."""
+        """Inside an open cleanup scope the handler cleans up first; a cleanup in progress has its own limit."""
         recorder = self.context.recorder
         if self._asked is None and recorder is not None and recorder.cleaning.open and self.task is not None:
             kind = "deadline" if isinstance(error, DeadlineExceeded) else "timeout"
@@ -426,7 +428,7 @@ class Execution:
         return result if self.agent.kind == "command" else Interruptible(result, self.context.cleaning)
 
     def _arguments(self) -> dict[str, Any]:
-        """Those that the job was submitted with. If the code takes others now, a job that has done something already waits for
+        """Checks the arguments of the job. If the code takes other arguments now, a job that has made progress waits for
         code that takes them."""
         try:
             return self.agent.types.decode(self.claimed.payload)
@@ -437,7 +439,7 @@ class Execution:
             raise
 
     async def _call_in_thread(self) -> Any:
-        """A thread cannot be interrupted: whoever ends this run waits until the function looks up and returns."""
+        """A thread cannot be interrupted: the outcome waits until the function checks `ctx.cancelled` and returns."""
         self._thread = self._threads.call(self._call_plainly)
         while True:
             try:
@@ -448,21 +450,22 @@ class Execution:
                 uncancel()
 
     def _call_plainly(self) -> Any:
-        """In a thread. What it raises is turned into an outcome there, beside the frames that it came from."""
+        """Runs in a thread. Exceptions are converted to an outcome there, beside the frames that raised them."""
         try:
             return self.agent.handler(self.context, **self.agent.types.decode(self.claimed.payload))
         except BaseException as error:
             return failed(error)
 
 
-def _new_recorder(claimed: Claimed, agent: AgentCode, lent: Lent, outside: BaseException | None) -> Recorder:
-    """Knows nothing of the execution: what refers to itself is freed only when the collector looks, and that costs every job."""
-    journal = Journal(seed=lent.services.new_id(), state_version=agent.state_version, outside=outside)
-    return Recorder(claimed, lent.agent_ids[agent.job_type], agent.config, agent.prompt_hash, lent.services, journal)
+def _new_recorder(claimed: Claimed, agent: AgentCode, services: RunServices, outside: BaseException | None) -> Recorder:
+    """Holds no reference to the execution: a reference cycle would be freed only by the garbage collector, at a cost for
+    every job."""
+    journal = Journal(seed=services.new_id(), state_version=agent.state_version, outside=outside)
+    return Recorder(claimed, services.agent_ids[agent.job_type], agent.config, agent.prompt_hash, services, journal)
 
 
 def uncancel() -> None:
-    """The interruption has served its purpose; what follows in this task must not be cancelled again."""
+    """Clears the cancellation after it was delivered: later code in this task must not be cancelled by it."""
     task = asyncio.current_task()
     while task is not None and task.cancelling():
         task.uncancel()

@@ -1,4 +1,4 @@
-"""What the exceptions of a handler mean, and the traceback of its own code.
+"""Classifies exceptions of handlers, and formats tracebacks without the engine's frames.
 
 The traceback that a user wants to read: frames of their own code, with causes and sub-exceptions, bounded in size.
 
@@ -46,7 +46,7 @@ STEP = "__cortex_step__"
 
 
 def mark_step(error: BaseException, key: str) -> None:
-    """Notes in which durable call an exception was raised. The innermost is kept: its identity names those around it."""
+    """Notes the durable call in which an exception was raised. The innermost is kept: its identity contains the outer ones."""
     with suppress(Exception):  # It may have slots, or refuse attributes.
         if getattr(error, STEP, None) is None:
             setattr(error, STEP, key)
@@ -63,7 +63,7 @@ def step_of(error: BaseException) -> str | None:
 
 
 def formatted(error: BaseException) -> str:
-    """As Python prints it, without our own frames."""
+    """Formatted as Python does, without the engine's frames."""
     return clean(_formatted(error), TRACEBACK_LIMIT)
 
 
@@ -76,7 +76,7 @@ def message_of(error: BaseException) -> str:
 
 
 def clean(text: str, limit: int) -> str:
-    """What a database takes: no NUL, no half surrogates, not too long."""
+    """Text that the databases accept: no NUL, no lone surrogates, bounded length."""
     text = text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= limit else f"{text[: limit // 2]}\n…\n{text[-limit // 2 :]}"
 
@@ -89,7 +89,7 @@ def _formatted(error: BaseException, depth: int = 0) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[tuple[BaseException, str]]:
-    """The exception, then what led to it, each with the words that join it to the one before in this order."""
+    """The exception, then its causes, each with the words that join it to the previous one in this order."""
     seen: set[int] = set()
     joint, one = "", error
     while one is not None and id(one) not in seen and len(seen) < MOST_CAUSES:
@@ -144,7 +144,7 @@ def _sub_exceptions(error: BaseException, depth: int) -> str:
 
 
 # -- failures ----------------------------------------------------------------------------------
-# Turns whatever a handler raised into JSON, however broken the exception is.
+# Converts an exception of a handler to JSON, even if the exception itself is broken.
 
 
 log = structlog.get_logger()
@@ -152,7 +152,7 @@ log = structlog.get_logger()
 LONGEST_WAIT_SECONDS = 7 * 24 * 3600.0
 
 BESIDES = "__cortex_besides__"
-"""Where the failure of one branch of ctx.gather holds those of the others."""
+"""The failure of one branch of ctx.gather holds those of the other branches here."""
 
 
 class PermanentFailure(Exception):
@@ -160,7 +160,7 @@ class PermanentFailure(Exception):
 
 
 class ApprovalDenied(PermanentFailure):
-    """An approval with `on_denial="raise"` was denied. `decided_by` is a name; None when nobody decided in time."""
+    """An approval with `on_denial="raise"` was denied. `decided_by` is a user name; None if the request expired."""
 
     def __init__(self, decided_by: str | None, reason: str | None) -> None:
         by = f" by {decided_by}" if decided_by else ""
@@ -169,12 +169,14 @@ class ApprovalDenied(PermanentFailure):
 
 
 class RetryAfter(Exception):
-    """Raise it in a handler, a step or a tool when a service says that it is busy: the job waits for so long, and is tried again.
+    """Raise it in a handler, a step or a tool when a service asks the caller to come back later: the job waits and is then
+    tried again, without using up a retry.
 
-    `seconds` is a number or a timedelta; what lies in the past is 0. The policy's backoff is the floor, so that a service that
-    always says 0 is not asked without a pause. It spends no retry. The wait is bounded by the
-    agent's `max_retry_after` (24 hours by default): a longer one fails the job. With `scope="agent"` or `"queue"` all jobs of the
-    agent or the queue wait as long: none of them is started before, so a limit that they share is not run into by each.
+    Args:
+        seconds: A number or a timedelta; a negative value counts as 0. The wait is at least the backoff of the retry policy and
+            at most the agent's `max_retry_after` (24 hours by default): a longer one fails the job.
+        message: The reason, shown with the job.
+        scope: With "agent" or "queue", all jobs of the agent or the queue wait as long.
 
     Example: `raise RetryAfter(int(response.headers["retry-after"]), "busy", scope="agent")`."""
 
@@ -193,8 +195,8 @@ class RetryAfter(Exception):
 
 
 class RetryLater(Exception):
-    """For the plane's own deliveries: fails this attempt, which spends a retry. The next comes after `seconds`, or after the
-    policy's backoff if that is longer."""
+    """For the plane's own deliveries: fails this attempt and uses up a retry. The next attempt comes after `seconds`, or
+    after the policy's backoff if that is longer."""
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
@@ -218,7 +220,7 @@ class RunTimedOut(TimedOut, PermanentFailure):
 
 
 class CommandFailed(Exception):
-    """A program ended with an exit code other than 0; `run` holds what it left behind."""
+    """A program ended with a nonzero exit code; `run` holds its log and artifacts."""
 
     def __init__(self, message: str, run: dict[str, Any]) -> None:
         super().__init__(message)
@@ -226,7 +228,7 @@ class CommandFailed(Exception):
 
 
 FINAL = (PermanentFailure, InvalidInput, CodeChanged, ToolUncertain, NeverAwaited)
-"""What no repetition helps against: it passes through steps as it is, and ends the job unless the handler catches it."""
+"""An error that no retry can solve: it passes through steps unchanged and ends the job unless the handler catches it."""
 
 
 class _Nothing:
@@ -257,8 +259,8 @@ def failed(error: BaseException, *, retryable: bool | None = None) -> Failed:
 
 
 def _wait_of(error: BaseException) -> Wait | None:
-    """Also where it was raised in a step, and the handler did not catch what that step failed of. Of several branches of a gather
-    that were told to come back, the longest wait counts: before it, one would be refused once more."""
+    """Finds a RetryAfter, also one raised in a step whose failure the handler did not catch. Of several in one gather the
+    longest counts."""
     first = _retry_after(error)
     if first is None:
         return None
@@ -275,7 +277,7 @@ def _retry_after(error: BaseException) -> RetryAfter | None:
 
 
 def log_failure(claimed: Claimed, outcome: Outcome, becomes: JobStatus) -> None:
-    """If it is one: a line for whoever reads the worker's log. What went wrong, in which run, and what becomes of the job."""
+    """A log line for operators: which run failed, how, and what becomes of the job."""
     if not isinstance(outcome, Failed):
         return
     error = outcome.error

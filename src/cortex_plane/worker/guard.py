@@ -29,7 +29,7 @@ def main() -> int:
         print(f"{sys.argv[1]!r} cannot be run: {error}.", file=sys.stderr)
         return NOT_EXECUTABLE
     threading.Thread(target=watch_worker, daemon=True).start()
-    # Whoever asks the group to end means the program; the guard stays to tell how it ended.
+    # A signal to the group is meant for the program; the guard stays to report its exit code.
     signal.signal(signal.SIGTERM, lambda *_: None)
     exit_code = program.wait()
     return exit_code if exit_code >= 0 else 128 - exit_code

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cortex_plane.errors import CortexError, WrongDatabase
 from cortex_plane.json import dumps, loads
-from cortex_plane.worker.loops import Duty, Trouble
+from cortex_plane.worker.loops import BackgroundLoop, Trouble
 from cortex_plane.worker.model import Beat
 from cortex_plane.worker.threads import in_a_thread
 
@@ -33,8 +33,8 @@ RETRY_SECONDS = 0.5
 
 
 class Heartbeat:
-    """`beat` renews the lease and answers whether it could, and what else is wanted. In the event loop `lost` is told once it is
-    over, and `drain` when somebody wants the worker to leave; the heart goes on beating until it has."""
+    """`beat` renews the lease; its answer says whether that succeeded, and whether to drain. `lost` and `drain` are called in the
+    event loop: once when the lease is lost, and when an operator drains the worker. Heartbeats continue until it has stopped."""
 
     def __init__(
         self,
@@ -56,20 +56,20 @@ class Heartbeat:
 
     @property
     def settled(self) -> bool:
-        """Two beats without a gap: only then may this worker judge others. After a machine slept, every lease looks old."""
+        """True after two beats without a gap. Only then may it judge other leases: after a machine slept, all look expired."""
         return self._beats_in_a_row >= 2 and self._clock.elapsed() - self._beaten_at < self._lease_seconds / 2
 
     def lease_holds(self) -> bool:
-        """Whether no other worker can have taken over yet, on a clock that goes on while process or machine are stopped."""
+        """Whether no other worker can have taken over yet, by a clock that counts while the process or machine is suspended."""
         return self._clock.elapsed() < self._trusted_until
 
     @property
     def trusted_until(self) -> float:
-        """On the clock of this machine, which its processes share."""
+        """By the clock of this machine, which its processes share."""
         return self._trusted_until
 
     async def begin(self) -> None:
-        """Beats once, so that its connection is open from now on. Nothing is judged by this beat."""
+        """Beats once to open its connection. The result is not evaluated."""
         await in_a_thread(partial(self._beat, self._lease_seconds * TRUSTED_PART_OF_A_LEASE))
 
     def start(self) -> None:
@@ -100,7 +100,7 @@ class Heartbeat:
             self._trouble.over()
             if answer == Beat.DRAIN:
                 self._tell_in_the_loop(self._drain)
-        except Exception as error:  # Whatever it is, the lease was not renewed.
+        except Exception as error:  # On any error the lease was not renewed.
             self._trouble.tell(error)
         if self._clock.elapsed() >= self._trusted_until:
             return "the lease could not be renewed in time"
@@ -118,7 +118,7 @@ class Heartbeat:
 
 
 class LentLease:
-    """The lease of a worker, in the process of a run of it: as far as the worker has told."""
+    """A worker's lease, seen from the process of an isolated run: as last reported by the worker."""
 
     def __init__(self, clock: Clock, trusted_until: float) -> None:
         self._clock, self._trusted_until = clock, trusted_until
@@ -131,17 +131,17 @@ class LentLease:
 
 
 # -- readiness ---------------------------------------------------------------------------------
-# Whether this process can do its work: the database answers, its tables are ours, and every loop has gone well lately.
+# Readiness: the database answers, the schema is current, and every background loop has succeeded recently.
 
 
 OK = "ok"
 ANSWER_SECONDS = 5.0
 STALE_SECONDS = 300.0
-"""A loop waits a minute at the longest, and gives a try two."""
+"""A loop pauses for a minute at most, and one pass may take two."""
 
 
 async def look_at_database(store: Store) -> str:
-    """`ok`, or what is wrong with it; never more than that, as anybody may ask."""
+    """`ok`, or the kind of problem; no details, because the endpoint is public."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             status = await store.schema.status()
@@ -152,20 +152,20 @@ async def look_at_database(store: Store) -> str:
     return OK if not status.pending else f"lacks {len(status.pending)} migrations: cortex db upgrade"
 
 
-def look_at_loops(duties: Iterable[Duty]) -> dict[str, str]:
-    """Of several loops with one duty, the one that is worst off counts."""
+def describe_loops(loops: Iterable[BackgroundLoop]) -> dict[str, str]:
+    """Of several loops with one name, the one with the oldest success counts."""
     found: dict[str, str] = {}
-    for duty in duties:
-        seconds = duty.seconds_since_good()
+    for loop in loops:
+        seconds = loop.seconds_since_good()
         if seconds >= STALE_SECONDS:
-            found[f"loop {duty.name}"] = f"last went well {seconds:.0f} s ago"
+            found[f"loop {loop.name}"] = f"last went well {seconds:.0f} s ago"
         else:
-            found.setdefault(f"loop {duty.name}", OK)
+            found.setdefault(f"loop {loop.name}", OK)
     return found
 
 
 # -- process identity --------------------------------------------------------------------------
-# Tells whether the process of another worker is gone, where both are on one machine and can see each other.
+# Detects whether the process of another worker has ended, if both are on one machine and in one pid namespace.
 #
 # A pid alone says nothing: it is used again, and containers have pids of their own. So a process is known by its host,
 # the boot of
@@ -187,7 +187,7 @@ class Identity(NamedTuple):
 
     @property
     def machine(self) -> str:
-        """How the texts of all processes begin that can see this one."""
+        """The common prefix of the identities of all processes that can see this one."""
         return dumps(list(self[:3])).removesuffix("]") + ","
 
     @classmethod
@@ -196,7 +196,7 @@ class Identity(NamedTuple):
 
 
 def own_process() -> Identity | None:
-    """None where the system does not say enough."""
+    """None if the system does not provide enough information."""
     try:
         boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
         namespace = os.readlink(PROC / "self/ns/pid")
@@ -208,7 +208,7 @@ def own_process() -> Identity | None:
 
 
 def is_gone(other: Identity, own: Identity | None) -> bool:
-    """Whether that process has certainly ended. False when that cannot be known from here."""
+    """Whether that process has certainly ended. False if this process cannot know."""
     if own is None or other[:3] != own[:3]:
         return False
     try:
@@ -216,7 +216,7 @@ def is_gone(other: Identity, own: Identity | None) -> bool:
     except ProcessLookupError:
         return True
     except OSError:
-        pass  # It is somebody else's, and lives.
+        pass  # It belongs to another user, and is alive.
     try:
         return _started(other.pid) != other.started
     except (OSError, ValueError):
@@ -224,6 +224,6 @@ def is_gone(other: Identity, own: Identity | None) -> bool:
 
 
 def _started(pid: int) -> int | None:
-    """In clock ticks since boot; None of one that has ended and waits to be counted."""
+    """In clock ticks since boot; None for a zombie."""
     fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[19])

@@ -29,7 +29,8 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, lambda *_: None)  # Sent to all processes of a service. Its worker hears it, and tells.
+    # Sent to all processes of a service. The worker receives it too, and tells this process.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     orders, marker = _orders(), int(sys.argv[1])
     _end_with_the_worker()
     opening = json.loads(orders.readline())
@@ -45,7 +46,7 @@ def main() -> int:
 
 
 def _orders() -> IO[bytes]:
-    """What the worker says comes over standard input, which the handler must not read."""
+    """The worker's orders arrive on standard input, which the handler must not read."""
     orders = os.fdopen(os.dup(0), "rb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -82,7 +83,7 @@ def _obey(orders: IO[bytes], loop: asyncio.AbstractEventLoop, worker: Worker, le
             lease.renew(float(value))
         else:
             loop.call_soon_threadsafe(worker.obey, word, value)
-    os._exit(ORPHANED)  # The worker is gone: whatever this run still does is not wanted.
+    os._exit(ORPHANED)  # The worker is gone: results of this run are not accepted any more.
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs a suspect job in a process of its own, so that only that process dies if the job kills it.
+"""Runs a suspected job in its own process, so that a crash ends only that process.
 
 worker                                     process of the run
 ──────                                     ──────────────────
@@ -51,7 +51,7 @@ SUPERSEDED_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """How another process opens the plane of this one."""
+    """How another process opens this plane."""
 
     app: str
     settings: dict[str, Any]
@@ -69,7 +69,8 @@ class Isolation:
 
 
 class IsolatedExecution(Execution):
-    """`trusted_until` says how long the worker's lease holds; `died` is told that the process of the run has died, and how."""
+    """`trusted_until` returns how long the worker's lease is valid; `died` is called when the process of the run has died,
+    with the reason."""
 
     def isolate(
         self,
@@ -85,11 +86,11 @@ class IsolatedExecution(Execution):
 
     @property
     def may_clean_up(self) -> bool:
-        """Until it runs here, only its process knows."""
+        """While the run is not in this process, only its own process knows."""
         return super().may_clean_up if self._runs_here else True
 
     def ask_to_end(self, request: Mapping[str, Any]) -> None:
-        """Its process is told, again at every look at the database: a handler that has no open scope yet may open one."""
+        """Repeated at every poll of the database: a handler without an open scope may open one."""
         if self._runs_here:
             super().ask_to_end(request)
         else:
@@ -137,7 +138,8 @@ class IsolatedExecution(Execution):
         return process
 
     def _tell(self, order: str) -> None:
-        """One line. A process that has ended hears nothing; one that is yet to come reads the job's row by itself."""
+        """Sends one line. A process that has ended receives nothing; a process that has not started reads the job's row
+        itself."""
         stdin = None if self._process is None else self._process.stdin
         if stdin is not None and not stdin.is_closing():
             stdin.write(f"{order}\n".encode())
@@ -158,7 +160,7 @@ class IsolatedExecution(Execution):
             self._tell(f"{LEASE} {until!r}")
 
     async def _end(self, process: Process, ending: asyncio.Future[int]) -> None:
-        """Its handler is interrupted, and has a moment to say its last word."""
+        """The handler is interrupted, and gets a moment to write its final checkpoint."""
         why = self._ending or "interrupted"
         self._tell(why)
         await asyncio.wait([ending], timeout=SUPERSEDED_SECONDS if why == "superseded" else PATIENCE_SECONDS)

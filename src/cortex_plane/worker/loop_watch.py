@@ -1,4 +1,4 @@
-"""Notices when a handler blocks the event loop: says where, and ends the process when it lasts too long.
+"""Detects handlers that block the event loop: logs where, and ends the process when it lasts too long.
 
 A thread of its own, which asks the loop for a sign four times a second. It waits for nothing else, so that a slow database is not
 taken for a handler that blocks.
@@ -30,7 +30,7 @@ FRAMES_SHOWN = 30
 
 
 class LoopWatch:
-    """`running` says which run a task belongs to, if any. Past `limit_seconds` the process ends, and its jobs are rescued."""
+    """`running` returns the run of a task, if any. Past `limit_seconds` the process ends, and its jobs are rescued."""
 
     def __init__(self, clock: Clock, limit_seconds: float, running: Callable[[asyncio.Task[object]], Claimed | None]) -> None:
         self._clock, self._limit_seconds, self._running = clock, limit_seconds, running
@@ -63,13 +63,13 @@ class LoopWatch:
         self._asked_at = None
 
     def _judge(self, seconds: float) -> None:
-        """One line for each stretch, with where it is."""
+        """One log line for each blockage, with the place in the code."""
         if seconds > self._limit_seconds:
             log.critical("event_loop_blocked", seconds=round(seconds, 1), action="The process ends.", **self._where())
             os._exit(EXIT_BLOCKED)
         if seconds > BLOCKED_SECONDS and not self._told:
             self._told = True
-            advice = "Nothing else goes on here meanwhile. Make the work a plain function, or move it into a thread."
+            advice = "No other job of this worker proceeds meanwhile. Make the work a plain function, or move it into a thread."
             log.warning("event_loop_blocked", seconds=round(seconds, 1), advice=advice, **self._where())
 
     def _where(self) -> dict[str, str]:

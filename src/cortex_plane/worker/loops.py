@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 class Trouble:
     def __init__(self, event: str, over: str, **facts: Any) -> None:
-        """`event` and `over` are what the lines are called; `facts` stand in each of them."""
+        """`event` and `over` are the names of the log lines; `facts` are included in each."""
         self._event, self._over, self._facts = event, over, facts
         self._error: str | None = None
 
@@ -39,7 +39,7 @@ class Trouble:
 
 
 # -- timers ------------------------------------------------------------------------------------
-# Makes ready what has fallen due: delayed jobs, retries, sleeps. Ends holds, and reservations whose holder fell silent.
+# Makes due jobs ready: delayed jobs, retries, sleeps. Ends holds, and reservations whose holder is gone.
 
 
 BATCH = 500
@@ -63,13 +63,13 @@ class Timers:
         return min(max(due, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
 
     async def promote(self) -> int:
-        """One after the other: the second would skip what the first has locked, and believe that nothing was due."""
+        """Serialised: a concurrent call would skip rows that the first has locked, and conclude that nothing is due."""
         async with self._promoting:
             return await self._store.queue.promote_due(BATCH)
 
 
 # -- waiting -----------------------------------------------------------------------------------
-# Waits for an event, but not for ever.
+# Waits for an event with a timeout.
 
 
 async def wait_at_most(event: asyncio.Event, seconds: float) -> bool:
@@ -82,8 +82,8 @@ async def wait_at_most(event: asyncio.Event, seconds: float) -> bool:
     return True
 
 
-# -- duty --------------------------------------------------------------------------------------
-# A loop with one duty, repeated for ever: whatever happens, it goes on, and says when it last went well.
+# -- background loop ---------------------------------------------------------------------------
+# Repeats one task until it is cancelled. Failures are logged and retried with backoff.
 
 
 LIMIT_SECONDS = 120.0
@@ -92,7 +92,7 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class Duty:
+class BackgroundLoop:
     """`once` does the work and returns how many seconds may pass before the next time."""
 
     name: str
@@ -110,9 +110,9 @@ class Duty:
         last = self.last_ok_at if self.last_ok_at is not None else self.began_at
         return 0.0 if last is None else self.clock.elapsed() - last
 
-    async def run_for_ever(self) -> None:
+    async def run(self) -> None:
         self.began_at = self.clock.elapsed()
-        pause, trouble = FIRST_PAUSE_SECONDS, Trouble("duty_failed", "duty_works_again", duty=self.name)
+        pause, trouble = FIRST_PAUSE_SECONDS, Trouble("loop_failed", "loop_recovered", loop=self.name)
         while True:
             try:
                 self._wake.clear()
@@ -128,9 +128,10 @@ class Duty:
 
 
 # -- patience ----------------------------------------------------------------------------------
-# What a run asks of the database beside its steps is asked again while the database is the trouble: no job pays for that.
+# Retries the database operations that a run makes besides its checkpoints, while the database is unavailable: an outage fails no
+# job.
 #
-# A lease that runs out meanwhile ends the run, and with it the wait, from outside.
+# If the lease is lost meanwhile, the run is ended, and the wait with it.
 
 
 FIRST_RETRY_SECONDS = 0.05
@@ -142,7 +143,7 @@ Part = TypeVar("Part")
 
 
 def patient(ask: Callable[Arguments, Awaitable[Result]], clock: Clock) -> Callable[Arguments, Awaitable[Result]]:
-    """`ask` must change nothing when it is repeated."""
+    """`ask` must be idempotent."""
 
     async def asked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         pause = FIRST_RETRY_SECONDS
@@ -158,7 +159,7 @@ def patient(ask: Callable[Arguments, Awaitable[Result]], clock: Clock) -> Callab
 
 
 def patient_part(part: Part, clock: Clock) -> Part:
-    """A part of a store, of which all that is asked is asked so."""
+    """A part of a store, of which every operation is retried."""
     return cast(Part, _PatientPart(part, clock))
 
 

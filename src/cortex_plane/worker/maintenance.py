@@ -1,4 +1,4 @@
-"""The background work of every worker besides its jobs."""
+"""The background loops of every worker."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from cortex_plane.approvals.deadlines import Deadlines
 from cortex_plane.audit.sealer import Sealer
 from cortex_plane.retention.pruner import Pruner
 from cortex_plane.webhooks.delivery import Redeliverer
-from cortex_plane.worker.loops import Duty, Timers
+from cortex_plane.worker.loops import BackgroundLoop, Timers
 from cortex_plane.worker.reconciler import JobReconciler, Reconciler
 
 if TYPE_CHECKING:
+    from cortex_plane.agents.directory import Directory
     from cortex_plane.clock import Clock, Random
     from cortex_plane.ids import NewId
     from cortex_plane.metrics.service import RunFigures
     from cortex_plane.stores import Store
     from cortex_plane.worker.reporter import Reporter
     from cortex_plane.worker.rescue import Rescuer
-    from cortex_plane.worker.services import Lender
 
 REST_SECONDS = 1.0
 BREATH_SECONDS = 0.005
-"""Between two pages: others write too."""
+"""Pause between two pages, for other writers."""
 
 
 class Lanes:
@@ -36,7 +36,7 @@ class Lanes:
 
 
 # -- entry counts ------------------------------------------------------------------------------
-# Folds the changes of the counts of queues and tenants together, so that whoever reads them adds up few.
+# Folds the count changes of queues and tenants, so that readers have few rows to add up.
 
 
 MANY = 1_000
@@ -52,7 +52,7 @@ class EntryCounts:
 
 
 # -- job deadlines -----------------------------------------------------------------------------
-# Ends jobs whose deadline has passed, wherever they stand. The database's clock decides.
+# Ends jobs whose deadline has passed, in any state. The database's clock decides.
 
 
 BATCH = 100
@@ -72,13 +72,13 @@ class JobDeadlines:
         if await self.act():
             return 0.0
         due = await self._store.jobs.next_deadline_in()
-        if due is None or due <= 0:  # What somebody else holds is not hurried.
+        if due is None or due <= 0:  # Another worker has it locked.
             return LONGEST_REST_SECONDS
         return min(max(due, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
 
     async def act(self) -> bool:
-        """Ends one batch of what is due; whether there may be more."""
-        async with self._acting:  # The second of two would skip what the first has locked.
+        """Ends one batch of due jobs; returns whether there may be more."""
+        async with self._acting:  # A concurrent pass would skip rows that the first has locked.
             due = await self._store.jobs.next_deadline_in()
             if due is None or due > 0:
                 return False
@@ -86,7 +86,7 @@ class JobDeadlines:
 
 
 # -- held jobs ---------------------------------------------------------------------------------
-# Offers jobs whose record did not fit other workers' code to this one: its code may fit.
+# Offers held jobs to this worker: its code may fit where that of others did not.
 
 
 LOOK_SECONDS = 5.0
@@ -97,7 +97,7 @@ class HeldJobs:
 
     def __init__(self, store: Store, codes: Mapping[str, str]) -> None:
         self._store, self._codes = store, codes
-        self._turn = asyncio.Lock()  # The duty and a worker that will not wait for it would lock each other's jobs.
+        self._turn = asyncio.Lock()  # The loop and a worker that runs it early would lock each other's jobs.
 
     async def once(self) -> float:
         return 0.0 if await self.offer() == BATCH else LOOK_SECONDS
@@ -107,12 +107,12 @@ class HeldJobs:
             return await self._store.holds.offer(self._codes, BATCH)
 
 
-# -- duties ------------------------------------------------------------------------------------
-# What every worker does besides its jobs. Each is done for the whole fleet; that several do it changes nothing.
+# -- loops -------------------------------------------------------------------------------------
+# Every worker runs these loops, each for the whole fleet. They are idempotent, so several workers do no harm.
 
 
 class Due:
-    """What has fallen due. Four duties see to it in their own time; a worker that will not wait for them makes it ready."""
+    """Due work. Four loops make it ready at their intervals; a worker that runs until idle does so at once."""
 
     def __init__(self, store: Store, codes: Mapping[str, str]) -> None:
         self._store, self.held = store, HeldJobs(store, codes)
@@ -128,31 +128,31 @@ class Due:
         await self._store.queue.settle_stuck_keys()
 
 
-def duties_of(
+def background_loops(
     store: Store,
     clock: Clock,
     new_id: NewId,
     random: Random,
-    lender: Lender,
+    directory: Directory,
     due: Due,
     rescuer: Rescuer,
     reporter: Reporter,
     figures: RunFigures,
     exported_to: str,
-) -> list[Duty]:
+) -> list[BackgroundLoop]:
     return [
-        Duty("timers", due.timers.once, clock),
-        Duty("lanes", Lanes(store).once, clock),
-        Duty("deadlines", due.deadlines.once, clock),
-        Duty("job_deadlines", due.job_deadlines.once, clock),
-        Duty("held_jobs", due.held.once, clock),
-        Duty("rescuer", rescuer.once, clock),
-        Duty("sealer", Sealer(store).once, clock),
-        Duty("pruner", Pruner(store, exported_to).once, clock),
-        Duty("reconciler", Reconciler(store, lender.directory, new_id).once, clock),
-        Duty("job_reconciler", JobReconciler(store, new_id, random).once, clock),
-        Duty("redeliverer", Redeliverer(store, new_id).once, clock),
-        Duty("reporter", reporter.once, clock),
-        Duty("counter", figures.once, clock),
-        Duty("entry_counts", EntryCounts(store).once, clock),
+        BackgroundLoop("timers", due.timers.once, clock),
+        BackgroundLoop("lanes", Lanes(store).once, clock),
+        BackgroundLoop("deadlines", due.deadlines.once, clock),
+        BackgroundLoop("job_deadlines", due.job_deadlines.once, clock),
+        BackgroundLoop("held_jobs", due.held.once, clock),
+        BackgroundLoop("rescuer", rescuer.once, clock),
+        BackgroundLoop("sealer", Sealer(store).once, clock),
+        BackgroundLoop("pruner", Pruner(store, exported_to).once, clock),
+        BackgroundLoop("reconciler", Reconciler(store, directory, new_id).once, clock),
+        BackgroundLoop("job_reconciler", JobReconciler(store, new_id, random).once, clock),
+        BackgroundLoop("redeliverer", Redeliverer(store, new_id).once, clock),
+        BackgroundLoop("reporter", reporter.once, clock),
+        BackgroundLoop("counter", figures.once, clock),
+        BackgroundLoop("entry_counts", EntryCounts(store).once, clock),
     ]

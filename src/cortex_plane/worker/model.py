@@ -1,4 +1,4 @@
-"""A worker as the database knows it: one start of one process, alive while it renews its lease."""
+"""A worker in the database: one start of one process, LIVE while it renews its lease."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NewWorker:
     concurrency: int
     lease_seconds: float = DEFAULT_LEASE_SECONDS
     process: str | None = None
-    """What tells its process from all others on its machine, if the system says so."""
+    """Identifies its process on its machine, if the system allows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +47,19 @@ class WorkerRecord:
 
     @property
     def draining(self) -> bool:
-        """It finishes what it has, takes nothing more, and then leaves."""
+        """It finishes its jobs, claims nothing more, and then stops."""
         return self.status is WorkerStatus.LIVE and self.drain_asked_at is not None
 
     @property
     def standing(self) -> str:
-        """Its status, in a word for people: one that was drained did not just stop."""
+        """Its status as shown to people: a drained worker is told apart from a stopped one."""
         if self.drain_asked_at is None:
             return self.status
         return {WorkerStatus.LIVE: "DRAINING", WorkerStatus.STOPPED: "DRAINED"}.get(self.status, self.status)
 
 
 class Beat(IntEnum):
-    """What a heartbeat is answered with. Only LOST is false."""
+    """The answers to a heartbeat. Only LOST is false."""
 
     LOST = 0
     GO_ON = 1

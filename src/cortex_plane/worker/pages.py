@@ -1,4 +1,4 @@
-"""Workers: who lives, how much each does; the button that drains one, and, where the server started it, the one that kills it."""
+"""Pages of workers: status, load, the drain button, and in development the kill button."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def drain(
     reason: Annotated[str, Form(max_length=2_000)] = "",
     back: Annotated[str, Form(max_length=2_000)] = "/workers",
 ) -> Response:
-    """Of any worker, wherever it runs."""
+    """Any worker, on any machine."""
 
     async def work() -> str:
         asked = await plane.workers.drain(worker_id, actor=caller.name, reason=reason or None)

@@ -32,13 +32,13 @@ async def mend_schedules(store: Store, directory: Directory, new_id: NewId, zone
 
 
 # -- reconciler --------------------------------------------------------------------------------
-# Mends what stands still: jobs every ten seconds, schedules every five minutes. Of many workers one does it.
+# Repairs jobs and schedules that are stuck: jobs every ten seconds, schedules every five minutes. One worker does it for all.
 
 
 EVERY_SECONDS = 300.0
 AFTER_A_START_SECONDS = 10.0
 REST_SECONDS = 60.0
-"""Shorter than the time between two looks: whoever had the turn may be gone."""
+"""Shorter than the interval: the worker that had the turn may be gone."""
 JOBS_EVERY_SECONDS = 10.0
 
 
@@ -57,7 +57,7 @@ class Reconciler:
 
 
 class JobReconciler:
-    """Of jobs that are RUNNING though nobody runs them. A page of jobs is read each time, so that the price does not grow."""
+    """Repairs jobs that are RUNNING without a worker. Reads one page of jobs each time, so that the cost is bounded."""
 
     def __init__(self, store: Store, new_id: NewId, random: Random) -> None:
         self._store, self._new_id, self._random = store, new_id, random

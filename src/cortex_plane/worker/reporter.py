@@ -47,14 +47,14 @@ class Gap:
 
 
 class Reporter:
-    """Any thread may tell. Of a run's progress only the newest counts. Past a limit lines are dropped, and a line in their place
-    says how many; what could not be written stays until it can."""
+    """Thread-safe. Only the newest progress of a run is kept. Past a limit lines are dropped and replaced by a line with
+    their number; lines that could not be written are kept for the next attempt."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._waiting: deque[NewEvent | Gap] = deque()
         self._gaps: dict[RunId, Gap] = {}
-        """The last that was told of these runs is a gap, which may grow."""
+        """The last line of these runs is a gap, which may grow."""
         self._progress: dict[RunId, NewEvent] = {}
         self._lock = threading.Lock()
         self._writing = asyncio.Lock()
@@ -78,7 +78,7 @@ class Reporter:
             self._waiting.append(gap)
 
     async def once(self) -> float:
-        """A duty of the worker: writes what was told. Whoever leaves waits here until what is just being written is."""
+        """Writes the collected lines; run by a background loop. Waits for a write in progress."""
         async with self._writing:
             for _ in range(BATCHES_IN_A_TURN):
                 batch = self._next_batch()
@@ -86,7 +86,7 @@ class Reporter:
                     return PAUSE_SECONDS
                 try:
                     await self._add(batch)
-                except (Unavailable, asyncio.CancelledError):  # Perhaps it is written twice, but it is not lost.
+                except (Unavailable, asyncio.CancelledError):  # It may be written twice, but it is not lost.
                     self._put_back(batch)
                     raise
         return 0.0
@@ -100,7 +100,7 @@ class Reporter:
             log.warning("log_lines_not_stored", lines=lines, error=str(error))
 
     async def _add(self, batch: list[NewEvent]) -> None:
-        """One that the database refuses is dropped alone, with a line in its place."""
+        """A line that the database rejects is dropped alone and replaced by a note."""
         try:
             await self._store.events.add(batch)
         except Unavailable:
@@ -135,7 +135,7 @@ class Reporter:
 
 
 def _plain(value: Any) -> Any:
-    """Whatever was told, as JSON: a line of a log is never a reason to fail."""
+    """Converts any value to JSON: a log line must never fail a job."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -163,11 +163,11 @@ def _clean(text: str) -> str:
 
 
 current_run: ContextVar[Claimed | None] = ContextVar("current_run", default=None)
-"""The run in which this task or thread is. Setting it is all that a run pays for its lines to be told apart."""
+"""The run of this task or thread. Setting it is the whole cost that a run pays for log attribution."""
 
 
 def add_run(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """A processor of structlog: every line that is written in a run says in which, whoever writes it."""
+    """A processor of structlog: adds job and run ids to every line logged during a run."""
     claimed = current_run.get()
     if claimed is not None:
         event.setdefault("job_id", claimed.job_id)

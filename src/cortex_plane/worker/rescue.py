@@ -30,46 +30,46 @@ if TYPE_CHECKING:
     from cortex_plane.ids import NewId
     from cortex_plane.stores import Store
 
-Letter = TypeVar("Letter", Checkpoint, Transition)
-Write = Callable[[Sequence[Letter]], Awaitable[set[RunId]]]
+Write = TypeVar("Write", Checkpoint, Transition)
+BatchWriter = Callable[[Sequence[Write]], Awaitable[set[RunId]]]
 DeliveryAnswer = bool | Exception
-"""True: it is in the database. False: its run was superseded. Contended: somebody has locked it, and it may be tried again."""
+"""True: written. False: the run was superseded. Contended: another transaction has locked the job; it may be tried again."""
 
 
-async def deliver_batch(store: Store, letters: Sequence[Letter], write: Write[Letter]) -> dict[RunId, DeliveryAnswer]:
-    """Raises only connection trouble, in which nothing can be said about any of them."""
+async def deliver_batch(store: Store, writes: Sequence[Write], write: BatchWriter[Write]) -> dict[RunId, DeliveryAnswer]:
+    """Raises only connection errors, after which the outcome of the whole batch is unknown."""
     try:
-        applied = await write(letters)
-        return {letter.run_id: letter.run_id in applied for letter in letters}
+        applied = await write(writes)
+        return {one.run_id: one.run_id in applied for one in writes}
     except Exception as error:
         if isinstance(error, Unavailable) and not error.by_statement:
             raise
-        if len(letters) == 1:
-            return {letters[0].run_id: error}
-        first, second = await _parts(store, letters, error)
+        if len(writes) == 1:
+            return {writes[0].run_id: error}
+        first, second = await _parts(store, writes, error)
         return {**await deliver_batch(store, first, write), **await deliver_batch(store, second, write)}
 
 
-async def _parts(store: Store, letters: Sequence[Letter], error: Exception) -> tuple[Sequence[Letter], Sequence[Letter]]:
-    """Jobs that others have locked apart from the rest; halves, where that is not what is wrong."""
+async def _parts(store: Store, writes: Sequence[Write], error: Exception) -> tuple[Sequence[Write], Sequence[Write]]:
+    """Splits a batch: locked jobs apart from the others, or in halves if locks are not the problem."""
     if isinstance(error, Contended):
-        free = await store.queue.free_jobs([letter.job_id for letter in letters])
-        if 0 < len(free) < len(letters):
-            held = [letter for letter in letters if letter.job_id not in free]
-            return [letter for letter in letters if letter.job_id in free], held
-    middle = len(letters) // 2
-    return letters[:middle], letters[middle:]
+        free = await store.queue.free_jobs([one.job_id for one in writes])
+        if 0 < len(free) < len(writes):
+            held = [one for one in writes if one.job_id not in free]
+            return [one for one in writes if one.job_id in free], held
+    middle = len(writes) // 2
+    return writes[:middle], writes[middle:]
 
 
 # -- finish runs -------------------------------------------------------------------------------
-# Ends runs: applies their transitions, and finds out about those that did not apply.
+# Ends runs: applies their transitions, and reports those that were not applied.
 
 
 log = structlog.get_logger()
 
 
 async def finish_runs(store: Store, transitions: Sequence[Transition], actor: str) -> set[RunId]:
-    """The runs whose transition is in the database. All others were superseded: a STALE_WRITE is recorded for each."""
+    """Returns the runs whose transition was applied. The others were superseded: a STALE_WRITE is recorded for each."""
     applied = await _applied(store, transitions, actor)
     refused = [transition for transition in transitions if transition.run_id not in applied]
     if not refused:
@@ -107,7 +107,7 @@ async def _record_stale(store: Store, stale: Sequence[Transition], actor: str) -
 
 
 # -- rescue runs -------------------------------------------------------------------------------
-# Finds runs whose worker vanished and makes their jobs go on, as each agent's crash policy says.
+# Ends the runs of lost workers; each agent's crash policy decides what becomes of the job.
 
 
 BATCH = 100
@@ -121,7 +121,7 @@ async def declare_lost(store: Store, by: WorkerId) -> int:
 
 
 async def declare_gone(store: Store, by: WorkerId, here: str, is_gone: Callable[[str], bool]) -> int:
-    """Workers of this machine whose process has certainly ended are LOST at once, whatever is left of their lease."""
+    """Workers of this machine whose process has ended are marked LOST at once, without waiting for the lease."""
     gone = [(worker_id, name) for worker_id, name, process in await store.workers.processes(by, here) if is_gone(process)]
     for worker_id, name in gone:
         if await store.workers.give_up(worker_id):
@@ -132,12 +132,12 @@ async def declare_gone(store: Store, by: WorkerId, here: str, is_gone: Callable[
 async def rescue_runs(
     store: Store, by: WorkerId, new_id: NewId, random: Random, tell: Callable[[Transition], None] = lambda _: None
 ) -> int:
-    """One small batch after the other until no lost worker has an open run; returns how many were rescued. Each is told.
-    A job that another transaction has locked delays only itself: it is left for the next look."""
+    """Rescues in small batches until no lost worker has an open run; returns the number of runs. Each is logged. A job that
+    another transaction has locked delays only itself: it is left for the next pass."""
     rescued, left = 0, set[RunId]()
     while runs := [lost for lost in await store.workers.lost_runs(BATCH + len(left)) if lost.claimed.run_id not in left]:
         transitions = [after_crash(lost, Chance(random(), JobId(new_id()))) for lost in runs]
-        # Another rescuer may be faster; then these are simply no longer open.
+        # Another rescuer may have been faster: then these runs are already closed.
         answers = await deliver_batch(store, transitions, lambda some: store.queue.finish(some, actor_of(by)))
         for transition in transitions:
             answer = answers[transition.run_id]
@@ -153,7 +153,7 @@ async def rescue_runs(
 
 
 # -- rescuer -----------------------------------------------------------------------------------
-# Watches the other workers, and takes over the jobs of those that fell silent, or whose process is gone.
+# Monitors other workers, and rescues the jobs of those whose lease expired or whose process is gone.
 
 
 LOOKS_IN_A_LEASE = 5
@@ -161,7 +161,7 @@ LONGEST_REST_SECONDS = 1.0
 
 
 class Rescuer:
-    """`settled` says whether this worker's own heart beats regularly; before that it judges nobody by a lease."""
+    """`settled` returns whether this worker's own heartbeat is regular; before that it judges no other worker by its lease."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ def _counted(transition: Transition) -> None:
 
 
 # -- repair jobs -------------------------------------------------------------------------------
-# Mends jobs that are RUNNING though nobody runs them.
+# Repairs jobs that are RUNNING without a worker.
 #
 #     run without a worker or queue entry     a raw update made it: the run is closed, the job is claimed again
 #     run of a worker that has ended          as after any crash

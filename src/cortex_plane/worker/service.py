@@ -24,7 +24,7 @@ async def find_worker(store: Store, asked: str) -> WorkerRecord:
 
 
 def one_of(workers: Sequence[WorkerRecord], asked: str) -> WorkerRecord:
-    """A process that starts anew has its name again, under another id: then the one that lives is meant."""
+    """A restarted process has the same name and another id: the name then means the live worker."""
     wanted = asked.strip().lower()
     named = [worker for worker in workers if worker.name.lower() == wanted]
     found = named[:1] or [worker for worker in workers if len(wanted) >= SHORTEST and worker.id.startswith(wanted)]
@@ -36,11 +36,11 @@ def one_of(workers: Sequence[WorkerRecord], asked: str) -> WorkerRecord:
 
 
 # -- drain worker ------------------------------------------------------------------------------
-# Asks a worker, wherever it runs, to finish what it has, take nothing more, and leave.
+# Drains a worker: it finishes its jobs, claims nothing more, and stops.
 
 
 async def drain_worker(store: Store, asked: str, *, actor: str | None, reason: str | None) -> bool:
-    """False when it was asked already; then who asked first, and why, stays."""
+    """False if it is already draining; then the first actor and reason are kept."""
     worker = await find_worker(store, asked)
     entry = AuditEntry("WORKER_DRAINED", "worker", worker.id, actor, reason, details={"name": worker.name})
     if await store.workers.drain(worker.id, entry):
@@ -52,7 +52,7 @@ async def drain_worker(store: Store, asked: str, *, actor: str | None, reason: s
 
 
 # -- workers -----------------------------------------------------------------------------------
-# `plane.workers`: who runs jobs, wherever that is, and asking one to leave.
+# `plane.workers`: lists workers on all machines, and drains them.
 
 
 class WorkerService:
@@ -60,7 +60,7 @@ class WorkerService:
         self._plane = plane
 
     async def list(self, *, limit: int = 50) -> list[WorkerRecord]:
-        """The living first, then those that ended last."""
+        """Live workers first, then those that ended last."""
         return await self._plane.store.workers.list(limit)
 
     async def get(self, asked: str) -> WorkerRecord:
@@ -68,7 +68,7 @@ class WorkerService:
         return await find_worker(self._plane.store, asked)
 
     async def names(self) -> dict[WorkerId, str]:
-        """What each is called, by its id."""
+        """Names by id."""
         return {worker.id: worker.name for worker in await self.list(limit=KNOWN)}
 
     async def busy(self) -> dict[WorkerId, int]:
@@ -76,6 +76,6 @@ class WorkerService:
         return await self._plane.store.stats.runs_of_workers()
 
     async def drain(self, asked: str, *, actor: str | None = None, reason: str | None = None) -> bool:
-        """It finishes what it has, takes nothing more, and leaves; it hears of it at its next heartbeat, within a third of its
-        lease. False when it was asked already."""
+        """Drains a worker: it finishes its jobs, claims nothing more, and stops. It receives the request with its next
+        heartbeat, within a third of its lease. False if it is already draining."""
         return await drain_worker(self._plane.store, asked, actor=actor, reason=reason)

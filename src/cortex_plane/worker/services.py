@@ -1,8 +1,8 @@
-"""What a run may use of its plane, the clock of the store, and the plane's own agents."""
+"""The services of runs, the clock that handlers see, and the plane's own agents."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,15 +15,13 @@ from cortex_plane.agents.directory import Directory
 from cortex_plane.approvals.notify import notify_agent
 from cortex_plane.approvals.service import find_approvers
 from cortex_plane.clock import SECOND, Clock, Instant, Random
-from cortex_plane.durable.checkpoint import DEFAULT_SIZES, Fault, Services, Sizes
+from cortex_plane.durable.checkpoint import DEFAULT_SIZES, Fault, RunServices, Sizes
 from cortex_plane.durable.children import children_agent, find_child, submit_child
 from cortex_plane.durable.resume import resume_child
-from cortex_plane.durable.store import CheckpointStore
 from cortex_plane.errors import Unavailable
 from cortex_plane.groups.handlers import group_agent
 from cortex_plane.groups.service import submit_group
 from cortex_plane.ids import NewId
-from cortex_plane.jobs.model import JobId
 from cortex_plane.queues.controls import hold_work
 from cortex_plane.schedules.runner import slot_agent
 from cortex_plane.telemetry import Telemetry
@@ -41,47 +39,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How the durable side of runs is to be treated."""
+class RunServicesFactory:
+    """Creates the services of the runs of one worker session."""
 
-    files: Path = Path(".cortex")
-    sizes: Sizes = DEFAULT_SIZES
-    fault: Fault | None = None
-
-
-DEFAULT_TERMS = Terms()
-
-
-@dataclass(frozen=True, slots=True)
-class Lent:
-    services: Services
-    checkpoints: CheckpointStore
-    agent_ids: Mapping[str, str]
-    trace: Callable[[JobId], Awaitable[tuple[str | None, str | None]]]
-    codes: Mapping[str, str]
-    """The fingerprint of each agent's code."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lender:
     store: Store
     directory: Directory
     clock: Clock
     new_id: NewId
     random: Random
-    terms: Terms
+    files: Path = Path(".cortex")
+    sizes: Sizes = DEFAULT_SIZES
+    fault: Fault | None = None
     telemetry: Telemetry | None = None
 
-    async def lend(
+    async def create(
         self,
         outbox: Outbox,
         reporter: Reporter,
         clock: Clock,
         codes: Mapping[str, str],
         lease_holds: Callable[[], bool] = lambda: True,
-    ) -> Lent:
-        """`clock` tells the runs what time it is."""
-        services = Services(
+    ) -> RunServices:
+        """`clock` is the clock that handlers see, `codes` the fingerprint of the code of each agent."""
+        return RunServices(
+            checkpoints=patient_part(self.store.checkpoints, self.clock),
+            trace=self.store.runs.trace,
             save=outbox.save,
             submit=patient(partial(submit_child, self.store, self.directory), self.clock),
             submit_group=patient(partial(submit_group, self.store, self.directory, self.new_id), self.clock),
@@ -98,18 +80,18 @@ class Lender:
             new_id=self.new_id,
             random=self.random,
             reporter=reporter,
-            files=self.terms.files,
-            sizes=self.terms.sizes,
-            fault=self.terms.fault,
+            files=self.files,
+            sizes=self.sizes,
+            agent_ids={job_type: (await self.directory.agent(job_type)).id for job_type in codes},
+            codes=codes,
+            fault=self.fault,
             telemetry=self.telemetry,
             lease_holds=lease_holds,
         )
-        agent_ids = {job_type: (await self.directory.agent(job_type)).id for job_type in codes}
-        return Lent(services, patient_part(self.store.checkpoints, self.clock), agent_ids, self.store.runs.trace, codes)
 
 
 # -- store clock -------------------------------------------------------------------------------
-# The clock that handlers see: the machine's, corrected by how far it is from the store's.
+# The clock that handlers see: the machine's, corrected by its offset from the store's.
 
 
 log = structlog.get_logger()
@@ -136,7 +118,7 @@ class StoreClock:
         await self._clock.sleep(seconds)
 
     async def begin(self) -> None:
-        """Before the first handler asks for the time. A database that does not answer is asked again later."""
+        """Called before the first handler runs. If the database does not answer, the offset is measured later."""
         with suppress(Unavailable):
             await self.measure()
             await self.measure()
@@ -154,7 +136,7 @@ class StoreClock:
 
 
 # -- built in ----------------------------------------------------------------------------------
-# The plane's own agents, which every worker has: they do in jobs of their own what must not be lost or done in a hurry.
+# The plane's own agents, which every worker has: they do in jobs of their own the work that must be durable or may take long.
 
 
 def built_in_agents(

@@ -1,4 +1,4 @@
-"""A worker's slots for one kind of work, the users' jobs or the plane's own, and what was claimed for them."""
+"""A worker's slots for one kind of work, users' jobs or the plane's own, and the jobs claimed for them."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ if TYPE_CHECKING:
 LARGEST_CLAIM = 500
 SMALLEST_CLAIM = 20
 INTERNAL_REST_SECONDS = 0.02
-"""On SQLite every commit wakes every loop that claims; the plane's own work is looked for at most so often."""
+"""On SQLite every commit wakes every claiming loop; this limits how often the plane's own work is looked for."""
 GIVE_WAY_SECONDS = 1.0
 EARLIER_SECONDS = 0.2
-"""The database's clock says when a job is due, this one when to give way."""
+"""The database's clock decides when a job is due, this one when to yield."""
 LONGEST_WAIT_SECONDS = 0.2
-"""A job that was claimed ahead and finds no slot for so long is handed back: it counts as RUNNING, and nobody else can run it."""
+"""A prefetched job that gets no slot in this time is handed back: it counts as RUNNING, and no other worker can run it."""
 
 
 class SlotPool:
     def __init__(
         self, queues: tuple[str, ...], job_types: tuple[str, ...], slots: int, clock: Clock, pace: Pace | None = None
     ) -> None:
-        """Without a pace nothing is claimed ahead."""
+        """Without a pace nothing is prefetched."""
         self.queues, self.job_types, self.slots = queues, job_types, slots
         self.rest_seconds = INTERNAL_REST_SECONDS if pace is None else 0.0
         self.running = 0
         self.wake = asyncio.Event()
         self.claim_error: str | None = None
-        """Why the last claim failed, if it did."""
+        """The error of the last claim, if it failed."""
         self.claim_pause_seconds = 0.0
         self._gives_way: dict[str, list[tuple[float, float]]] = {}
         self._clock, self._pace = clock, pace
         self._waiting: deque[tuple[float, Claimed]] = deque()
-        """Claimed, and waiting for a slot, with the time since when."""
+        """Claimed jobs that wait for a slot, with the start of the wait."""
         self._handlers: dict[RunId, tuple[float, str]] = {}
-        """When each handler was called, and of which agent; until it returns. The slot may be occupied for longer."""
-        self._appetite = SMALLEST_CLAIM  # A short claim has a short answer; one that is filled is followed by large ones.
+        """Start time and agent of each handler until it returns. The slot may be occupied for longer."""
+        self._batch_size = SMALLEST_CLAIM  # A short claim has a short answer; one that is filled is followed by large ones.
         self._found_nothing = False
 
     # -- how much to claim -------------------------------------------------------------------------
 
     @property
     def free(self) -> int:
-        """Slots for which nothing was claimed yet."""
+        """Slots without a claimed job."""
         return max(0, self.slots - self.running - len(self._waiting))
 
     def room(self) -> int:
-        """How many to claim now, if other workers have nothing to do with it."""
+        """How many jobs to claim now, without regard to other workers."""
         little = 0 if self._pace is None else self._pace.little()
         if self._waiting and (self._found_nothing or len(self._waiting) > little):
             return 0
-        return min(self._appetite, self.slots + self._ahead() - self.running - len(self._waiting))
+        return min(self._batch_size, self.slots + self._ahead() - self.running - len(self._waiting))
 
     def _ahead(self) -> int:
-        """Nothing while any handler here is slow, or may be: the slot that a job would wait for may not come."""
+        """No prefetch while any handler here is slow, or may be: a prefetched job might wait for its slot for long."""
         ahead = 0 if self._pace is None else self._pace.ahead()
         if ahead == 0 or self._pace is None:
             return 0
@@ -81,7 +81,7 @@ class SlotPool:
         return end
 
     def claimable(self, now: float) -> tuple[str, ...]:
-        """The agents whose jobs to claim now."""
+        """The agents to claim for now."""
         if not self._gives_way:
             return self.job_types
         left = {name: [times for times in all_times if now < times[1]] for name, all_times in self._gives_way.items()}
@@ -90,8 +90,8 @@ class SlotPool:
         return tuple(name for name in self.job_types if name not in waits)
 
     def took(self, claimed: Sequence[Claimed], room: int) -> None:
-        """What a claim for so many has brought."""
-        self._appetite = LARGEST_CLAIM if len(claimed) == room else SMALLEST_CLAIM
+        """Adds the result of a claim, and sizes the next one."""
+        self._batch_size = LARGEST_CLAIM if len(claimed) == room else SMALLEST_CLAIM
         self._found_nothing = not claimed
         self.add(claimed)
 
@@ -113,13 +113,13 @@ class SlotPool:
         return self._waiting.popleft()[1]
 
     def give_up(self, which: Callable[[Claimed], bool] = lambda _: True) -> list[Claimed]:
-        """Takes these out of the backlog."""
+        """Removes these jobs from the backlog."""
         given_up = [claimed for claimed in self.backlog if which(claimed)]
         self._waiting = deque((since, claimed) for since, claimed in self._waiting if not which(claimed))
         return given_up
 
     def give_up_late(self) -> list[Claimed]:
-        """Takes out what has waited for too long. The oldest stand first."""
+        """Removes and returns jobs that have waited too long, oldest first."""
         long_ago, late = self._clock.elapsed() - LONGEST_WAIT_SECONDS, []
         while self._waiting and self._waiting[0][0] <= long_ago:
             late.append(self._waiting.popleft()[1])
@@ -127,7 +127,7 @@ class SlotPool:
 
     @property
     def seconds_until_late(self) -> float:
-        """Of the one that waits longest."""
+        """The wait of the oldest job."""
         return max(0.0, self._waiting[0][0] + LONGEST_WAIT_SECONDS - self._clock.elapsed())
 
     # -- what runs ---------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class SlotPool:
         self._handlers.pop(run_id, None)
 
     def forget(self) -> None:
-        """The lease is lost, and everything that ran has been stopped."""
+        """The lease is lost, and all runs have been stopped."""
         self.running = 0
         self._handlers.clear()
         self._waiting.clear()

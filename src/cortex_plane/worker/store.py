@@ -35,9 +35,9 @@ class WorkerStore:
         )
 
     def heartbeat(self, worker_id: WorkerId) -> Callable[[float], Beat]:
-        """A function that renews the lease within so many seconds, for any thread: LOST when the worker is not LIVE.
+        """Returns a function that renews the lease for this many seconds, for any thread: LOST if the worker is not LIVE.
 
-        It uses the connections of the event loop in which it is made."""
+        It uses the connections of the event loop in which it was created."""
         session = self._database.session
 
         def beat(timeout_seconds: float) -> Beat:
@@ -48,14 +48,14 @@ class WorkerStore:
         return beat
 
     async def drain(self, worker_id: WorkerId, entry: AuditEntry) -> bool:
-        """Asks it to finish what it has and leave: its next heartbeat says so. False when it is not LIVE or was asked already."""
+        """Drains a worker: its next heartbeat reports it. False if it is not LIVE or is already draining."""
         return await self._database.transact(lambda: _drain(worker_id, entry))
 
     async def leave(self, worker_id: WorkerId) -> bool:
         return bool(await self._database.write("workers/leave", id=worker_id))
 
     async def give_up(self, worker_id: WorkerId) -> bool:
-        """Declares oneself LOST, so that others rescue at once."""
+        """The worker marks itself LOST, so that others rescue its runs at once."""
         return bool(await self._database.write("workers/give_up", id=worker_id))
 
     async def declare_lost(self, by: WorkerId) -> list[tuple[WorkerId, str]]:
@@ -74,12 +74,12 @@ class WorkerStore:
         return bool(await self._database.write("workers/tell_room", id=worker_id, has_room=has_room))
 
     async def with_room(self, by: WorkerId) -> list[tuple[frozenset[str], frozenset[str]]]:
-        """Of other workers that live and have said so: the queues and the agents of each."""
+        """Other live workers that have reported free slots: the queues and the agents of each."""
         found = await self._database.read("workers/with_room", id=by)
         return [(frozenset(loads(row["queues"])), frozenset(loads(row["job_types"]))) for row in found]
 
     async def crashed_run(self, job_id: JobId, run_id: RunId) -> LostRun | None:
-        """An open run, whoever its worker is; None when it is closed."""
+        """An open run of any worker; None if it is closed."""
         found = await self._database.read("runs/crashed", job_id=job_id, run_id=run_id)
         return rows.lost_run(found[0]) if found else None
 
@@ -99,7 +99,7 @@ class WorkerStore:
 
 
 def _drain(worker_id: WorkerId, entry: AuditEntry) -> Transaction[bool]:
-    """What changed nothing is not recorded."""
+    """Nothing is recorded if nothing was changed."""
     if not (yield from query("workers/drain", id=worker_id, actor=entry.actor, reason=entry.reason)):
         return False
     yield from query("audit/record", entries=dumps([entry.to_json()]))

@@ -34,7 +34,7 @@ MOST_FOR_A_RUN = 32
 itself."""
 
 
-class Answer(NamedTuple):
+class ThreadResult(NamedTuple):
     """Not every exception can cross into an event loop as one, so it travels as a value."""
 
     value: Any = None
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 
 class Places:
-    """How many more functions of a run may have a thread, and who waits for one."""
+    """Limits the threads of one run."""
 
     def __init__(self) -> None:
         self.users = 0
@@ -69,10 +69,10 @@ class Threads:
         self._idle = 0
         self._places: dict[RunId, Places] = {}
 
-    def call(self, function: Callable[[], Any]) -> asyncio.Future[Answer]:
-        """To be called in the event loop. Who cancels the answer does not stop the function."""
+    def call(self, function: Callable[[], Any]) -> asyncio.Future[ThreadResult]:
+        """Call it in the event loop. Cancelling the future does not stop the function."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Answer] = loop.create_future()
+        answer: asyncio.Future[ThreadResult] = loop.create_future()
         work = partial(_answered, loop, answer, partial(copy_context().run, function))
         with self._lock:
             if self._idle:
@@ -87,7 +87,8 @@ class Threads:
         return answer
 
     async def call_for_run(self, run_id: RunId, function: Callable[[], Any]) -> Any:
-        """What the function returns or raises. If the caller gives up, the function goes on, and keeps its place in the run."""
+        """Returns or raises what the function does. If the caller gives up, the function continues and keeps its place in
+        the run."""
         places = self._places.setdefault(run_id, Places())
         await places.take()
         answer = self.call(function)
@@ -111,7 +112,7 @@ class Threads:
             self._places.pop(run_id, None)
 
     def close(self) -> None:
-        """Threads without work end now; the others when their function returns."""
+        """Idle threads end now; the others when their function returns."""
         with self._lock:
             idle = self._idle
         for _ in range(idle):
@@ -120,7 +121,7 @@ class Threads:
     def _run(self, work: Callable[[], None] | None) -> None:
         while work is not None:
             work()
-            del work  # Nothing of it is kept while the thread waits.
+            del work  # Drop all references while the thread waits.
             work = self._next()
 
     def _next(self) -> Callable[[], None] | None:
@@ -133,13 +134,13 @@ class Threads:
                 if self._idle:
                     self._idle -= 1
                     return None
-            return self._work.get()  # Somebody counts on this thread already.
+            return self._work.get()  # The thread is already reserved.
 
 
 async def in_a_thread(function: Callable[[], Any]) -> Any:
-    """In a thread of its own, for what must not wait for a place in somebody's pool."""
+    """Runs in a dedicated thread, for work that must not wait for a place in a shared pool."""
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Answer] = loop.create_future()
+    answer: asyncio.Future[ThreadResult] = loop.create_future()
     threading.Thread(target=_answered, args=(loop, answer, function), name="cortex-own", daemon=True).start()
     value, error = await answer
     if error is not None:
@@ -148,7 +149,7 @@ async def in_a_thread(function: Callable[[], Any]) -> Any:
 
 
 current_threads: ContextVar[Threads | None] = ContextVar("cortex_threads", default=None)
-"""Those of the worker in which this task is."""
+"""The threads of the worker in which this task runs."""
 
 
 async def call_plainly(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -160,18 +161,18 @@ async def call_plainly(function: Callable[..., Any], args: tuple[Any, ...], kwar
     return await threads.call_for_run(run.run_id, work)
 
 
-def _answered(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Answer], function: Callable[[], Any]) -> None:
+def _answered(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[ThreadResult], function: Callable[[], Any]) -> None:
     try:
-        found = Answer(function())
+        found = ThreadResult(function())
     except BaseException as error:
-        found = Answer(None, error)
+        found = ThreadResult(None, error)
     try:
         loop.call_soon_threadsafe(_give, answer, found)
     except RuntimeError:
-        pass  # The event loop is closed: nobody waits any more.
+        pass  # The event loop is closed: no task waits any more.
 
 
-def _give(answer: asyncio.Future[Answer], found: Answer) -> None:
+def _give(answer: asyncio.Future[ThreadResult], found: ThreadResult) -> None:
     if not answer.done():
         answer.set_result(found)
 
@@ -191,10 +192,10 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 # -- own tasks ---------------------------------------------------------------------------------
-# Keeps handlers from ending their worker: its tasks cannot be cancelled by them, and what they raise stays in their own tasks.
+# Protects a worker from its handlers: they cannot cancel its tasks, and their exceptions stay in their own tasks.
 #
-# a handler cancels a task of its worker     refused; also that of whoever waits for the worker, if it is in the same sweep
-# anybody else cancels a task of the worker  the worker leaves in order: `asyncio.run` does this when its program ends
+# a handler cancels a task of its worker     refused, also for the task that awaits the worker, if it is in the same sweep
+# other code cancels a task of the worker    the worker shuts down gracefully: `asyncio.run` does this when its program ends
 # the worker cancels its own task            `task.end()`, or a timeout inside of it
 # a handler's own task raises SystemExit     a HandlerExit in that task; otherwise asyncio would end the program
 
@@ -230,7 +231,7 @@ def end_task(task: asyncio.Task[Any]) -> None:
 
 
 class OwnTasks:
-    """The tasks of one worker. `runs` are those whose handlers run in it; `leave` is told that somebody else wants it to end."""
+    """The tasks of one worker. `runs` are those whose handlers run in it; `leave` is called when outside code cancels one."""
 
     def __init__(self, runs: Container[RunId], leave: Callable[[], None]) -> None:
         self._runs, self._leave = runs, leave
@@ -238,10 +239,10 @@ class OwnTasks:
         self._over = False
         self._context = copy_context()
         self._context.run(_owner.set, self)
-        self._context.run(current_run.set, None)  # A handler may run a worker of its own.
+        self._context.run(current_run.set, None)  # A handler may run a worker itself.
 
     def start(self, work: Coroutine[Any, Any, Any], name: str | None = None, run_id: RunId | None = None) -> OwnTask:
-        """In a context of its own: nothing that one handler sets is seen by another."""
+        """Starts a task in a copy of the context: variables set by one handler are invisible to others."""
         task = OwnTask(work, loop=asyncio.get_running_loop(), name=name, context=self.new_context())
         task.owner, task.run_id = self, run_id
         return task
@@ -272,7 +273,7 @@ class OwnTasks:
         return asyncio.get_running_loop().time() - self._refused_at < ONE_SWEEP_SECONDS
 
     def close(self) -> None:
-        """The worker has ended: what is left of its handlers belongs to whoever ends the program."""
+        """The worker has ended: remaining tasks of its handlers belong to the code that ends the program."""
         self._over = True
 
 
@@ -282,7 +283,7 @@ _contained: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionar
 
 @contextmanager
 def contained_tasks() -> Iterator[None]:
-    """While a worker runs in this loop, tasks that its handlers start cannot end the program. Others are left alone."""
+    """While a worker runs in this loop, tasks started by its handlers cannot end the program. Other tasks are unaffected."""
     loop = asyncio.get_running_loop()
     before = loop.get_task_factory()
     workers = _contained[loop] = _contained.get(loop, 0) + 1
@@ -334,7 +335,7 @@ class _Contained(Coroutine[Any, Any, Any]):
         return self._work.__await__()
 
     def __getattr__(self, name: str) -> Any:
-        """For those who look at frames and names."""
+        """For code that inspects frames and names."""
         return getattr(self._work, name)
 
 

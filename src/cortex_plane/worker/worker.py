@@ -1,4 +1,4 @@
-"""Claims jobs, runs their handlers, writes what became of them; survives what they do, and leaves in order.
+"""Claims jobs, runs their handlers, writes their outcomes; survives failing handlers, and shuts down gracefully.
 
 claim ──▶ backlog ──▶ slot: handler ──▶ outbox ──▶ acknowledged: the slot is free
   ▲                                                     │
@@ -46,13 +46,13 @@ from cortex_plane.worker.failures import failed, log_failure
 from cortex_plane.worker.heartbeat import Heartbeat, own_process
 from cortex_plane.worker.isolation import ASKED_TO_END, STOPPING, IsolatedExecution, Isolation
 from cortex_plane.worker.loop_watch import LoopWatch
-from cortex_plane.worker.loops import Duty, Trouble, patient, wait_at_most
-from cortex_plane.worker.maintenance import Due, duties_of
+from cortex_plane.worker.loops import BackgroundLoop, Trouble, patient, wait_at_most
+from cortex_plane.worker.maintenance import Due, background_loops
 from cortex_plane.worker.model import DEFAULT_INTERNAL_CONCURRENCY, DEFAULT_LEASE_SECONDS, NewWorker, actor_of
 from cortex_plane.worker.outbox import Outbox
 from cortex_plane.worker.reporter import Reporter, current_run
 from cortex_plane.worker.rescue import Rescuer
-from cortex_plane.worker.services import Lender, StoreClock
+from cortex_plane.worker.services import RunServicesFactory, StoreClock
 from cortex_plane.worker.slots import SlotPool
 from cortex_plane.worker.threads import OwnTask, OwnTasks, Threads, contained_tasks, current_threads
 
@@ -67,26 +67,26 @@ log = structlog.get_logger()
 Some = TypeVar("Some", bound=Execution)
 
 MOST_ISOLATED = 8
-"""Suspects that run at a time, each in a process of its own. Processes take memory, so more are left to other workers."""
+"""Suspected jobs that run at a time, each in its own process. Processes take memory, so more are left to other workers."""
 SUSPECT_PAUSE_SECONDS = 5.0
 LOOK_FOR_CANCELLED_SECONDS = 0.2
-LAST_WORD_SECONDS = 5.0
+FINAL_WRITES_SECONDS = 5.0
 FIRST_CLAIM_PAUSE_SECONDS = 0.2
 LONGEST_CLAIM_PAUSE_SECONDS = 10.0
 START_ANEW_SECONDS = 1.0
 REFUSED_AGAIN_SECONDS = 60.0
 ECHO_SECONDS = 0.5
-"""Whoever ends a program cancels all of its tasks, and some of them cancel others; a cancel scope of anyio cancels in every turn
-of the loop. What comes without a pause is one wish."""
+"""Code that ends a program cancels all tasks, and some cancel others; a cancel scope of anyio cancels in every turn of the
+loop. Cancellations without a pause between them count as one request."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
     queues: tuple[str, ...]
-    """None: a worker for the plane's own work alone."""
+    """None: a worker for the plane's own work only."""
     concurrency: int = 20
     internal_concurrency: int = DEFAULT_INTERNAL_CONCURRENCY
-    """Slots for the plane's own work, besides those of the users' jobs."""
+    """Slots for the plane's own work, in addition to those for users' jobs."""
     lease_seconds: float = DEFAULT_LEASE_SECONDS
     grace_seconds: float = 30.0
     blocked_limit_seconds: float = 120.0
@@ -104,12 +104,12 @@ class Worker:
         clock: Clock,
         new_id: NewId,
         random: Random,
-        lender: Lender,
+        services_factory: RunServicesFactory,
         isolation: Isolation | None = None,
     ) -> None:
         self._isolation = isolation
-        self.more_duties: Sequence[Duty] = ()
-        self._lender = lender
+        self.more_loops: Sequence[BackgroundLoop] = ()
+        self._services_factory = services_factory
         self._reporter = Reporter(store, clock)
         self._codes = {job_type: fingerprint(agent) for job_type, agent in agents.items()}
         self._figures, self._due = RunFigures(store), Due(store, self._codes)
@@ -128,7 +128,7 @@ class Worker:
         self._nothing_runs = asyncio.Event()
         self._handing_back: asyncio.TimerHandle | None = None
         self._freed: set[SlotPool] = set()
-        """Those in which a slot became free since they were filled last."""
+        """Pools in which a slot became free since they were last filled."""
         self._starting_anew = Trouble("worker_cannot_start_anew", "worker_starts_anew")
         self._late_claims = LateClaims(store, clock)
         self._neighbours = Neighbours(store, clock)
@@ -136,13 +136,13 @@ class Worker:
         self._over = asyncio.Event()
         self._early_orders: list[Callable[[], None]] = []
         self.loop = asyncio.get_running_loop()
-        self.duties: list[Duty] = []
+        self.loops: list[BackgroundLoop] = []
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Until `stop()` is called, or with `until_idle` until nothing is ready and nothing runs.
+        """Runs until `stop()` is called or, with `until_idle`, until nothing is ready and nothing runs.
 
-        Cancelling this call interrupts the handlers, hands their jobs back, and only then raises CancelledError. Cancelling it
-        again leaves everything as it is: the jobs are rescued by other workers."""
+        Cancelling this call interrupts the handlers, hands their jobs back, and then raises CancelledError. Cancelling it
+        again ends it at once: other workers rescue the jobs."""
         token = current_threads.set(self._threads)
         self._tasks = OwnTasks(self._running, self._leave_now)
         current_threads.reset(token)
@@ -159,13 +159,13 @@ class Worker:
         life.result()
 
     async def _until_over(self, life: asyncio.Task[Any]) -> bool:
-        """Whether whoever runs the worker cancelled it meanwhile."""
+        """Whether the task that runs the worker was cancelled."""
         cancelled = False
         while not life.done():
             try:
                 await asyncio.wait([life])
             except asyncio.CancelledError:
-                if self._tasks.in_a_sweep():  # A handler cancels whatever it finds. That is not for it to decide.
+                if self._tasks.in_a_sweep():  # A handler may cancel any task that it finds, but must not stop the worker.
                     uncancel()
                 else:
                     cancelled = True
@@ -173,12 +173,13 @@ class Worker:
         return cancelled
 
     async def _lives(self, until_idle: bool) -> None:
-        await self._live(until_idle)
+        await self._run_session(until_idle)
         while self._lease_lost.is_set() and not self._stopping.is_set():
             await self._live_again(until_idle)
 
     def stop(self) -> None:
-        """Claims nothing more, hands back what has not started, lets handlers finish for a while, then interrupts them."""
+        """Shuts down gracefully: claims nothing more, hands back jobs that have not started, waits for handlers, then
+        interrupts them."""
         self._stopping.set()
         self._wake_all()
 
@@ -197,29 +198,29 @@ class Worker:
         before, now = self._told_to_leave_at, self._clock.elapsed()
         self._told_to_leave_at = now
         if before is None:
-            log.warning("worker_cancelled", action="Its handlers are interrupted, and their jobs go on elsewhere.")
+            log.warning("worker_cancelled", action="Its handlers are interrupted, and other workers resume their jobs.")
             self._hurry.set()
             self.stop()
         elif now - before > ECHO_SECONDS:
             self._lose_lease("it was cancelled a second time")
 
     def _drain(self) -> None:
-        """Told at every heartbeat until it has left."""
+        """Called at every heartbeat until the worker has stopped."""
         if not self._stopping.is_set():
-            log.info("worker_draining", worker_id=self._worker_id, why="somebody asked it to finish what it has, and to leave")
+            log.info("worker_draining", worker_id=self._worker_id, why="an operator drained it")
             self.stop()
 
     def die(self) -> None:
-        """For tests: writes nothing more, as if it had been killed, but the others need not wait for its lease to run out."""
+        """For tests: writes nothing more, as if killed, and gives up its lease so that others need not wait for it."""
         self._stopping.set()
         self._lose_lease("it was told to die")
 
-    # -- one run alone, in a process of its own: the lease is another process's ---------------------
+    # -- one run in a process of its own; another process holds the lease ----------------------------
 
     async def run_one(
         self, worker_id: WorkerId, run_id: RunId, begins: Callable[[], None], lease_holds: Callable[[], bool]
     ) -> None:
-        """Returns when its outcome is written, or no longer wanted. `begins` is told right before the handler is called."""
+        """Returns when the outcome is written or no longer accepted. `begins` is called right before the handler."""
         token = current_threads.set(self._threads)
         self._tasks = OwnTasks(self._running, self._leave_now)
         current_threads.reset(token)
@@ -229,12 +230,12 @@ class Worker:
         if not found:
             return
         await self._time.begin()
-        self._lent = await self._lender.lend(
+        self._services = await self._services_factory.create(
             self._outbox, self._reporter, self._time, {found[0].job_type: self._codes[found[0].job_type]}, lease_holds
         )
         watch = LoopWatch(self._clock, self._options.blocked_limit_seconds, self._run_of)
         watch.start()
-        telling = self._tasks.start(Duty("reporter", self._reporter.once, self._clock).run_for_ever(), "cortex-reporter")
+        telling = self._tasks.start(BackgroundLoop("reporter", self._reporter.once, self._clock).run(), "cortex-reporter")
         with contained_tasks():
             begins()
             self._start_as(Execution, found[0])
@@ -247,7 +248,8 @@ class Worker:
         telling.end()
 
     def obey(self, order: str, value: str) -> None:
-        """What the worker that keeps the lease says of the run. What it says before the handler is called holds then."""
+        """Obeys an order of the worker that holds the lease. Orders that arrive before the handler is called apply to it
+        then."""
         if not self._running:
             self._early_orders.append(partial(self.obey, order, value))
         for execution in list(self._running.values()):
@@ -262,14 +264,14 @@ class Worker:
     # -- one life: from registration to a lost lease or an orderly end ---------------------------
 
     async def _live_again(self, until_idle: bool) -> None:
-        """A database that was away long enough to lose the lease may still be away."""
+        """The database may still be unavailable after an outage that lost the lease."""
         try:
-            await self._live(until_idle)
+            await self._run_session(until_idle)
         except Unavailable as error:
             self._starting_anew.tell(error)
             await wait_at_most(self._stopping, START_ANEW_SECONDS)
 
-    async def _live(self, until_idle: bool) -> None:
+    async def _run_session(self, until_idle: bool) -> None:
         self._worker_id = WorkerId(self._new_id())
         actor = actor_of(self._worker_id)
         self._outbox = Outbox(self._store, self._clock, actor, sum(pool.slots for pool in self._pools), self._tasks.start)
@@ -282,10 +284,12 @@ class Worker:
         )
         self._trusted_until = lambda: heart.trusted_until
         await self._store.workers.register(self._registration())
-        await heart.begin()  # Its connection comes before those of the claims: where there are few, it must not lack one.
+        await heart.begin()  # Open its connection before those of the claims: with few connections, it must not lack one.
         await self._time.begin()
         self._starting_anew.over()
-        self._lent = await self._lender.lend(self._outbox, self._reporter, self._time, self._codes, heart.lease_holds)
+        self._services = await self._services_factory.create(
+            self._outbox, self._reporter, self._time, self._codes, heart.lease_holds
+        )
         self._lease_lost.clear()
         heart.start()
         watch = LoopWatch(self._clock, self._options.blocked_limit_seconds, self._run_of)
@@ -298,7 +302,7 @@ class Worker:
         helpers = [self._tasks.start(work, name) for name, work in self._helpers(heart)]
         log.info("worker_started", worker_id=self._worker_id, queues=self._options.queues, agents=sorted(self._agents))
         try:
-            await self._work_while_trusted(until_idle)
+            await self._run_until_lease_lost(until_idle)
         finally:
             for helper in helpers:
                 helper.end()
@@ -309,8 +313,8 @@ class Worker:
             watch.stop()
             await heart.stop()
 
-    async def _work_while_trusted(self, until_idle: bool) -> None:
-        """Whatever the work waits for, a lost lease ends it at once."""
+    async def _run_until_lease_lost(self, until_idle: bool) -> None:
+        """A lost lease ends the work at once, in any state."""
         work = self._tasks.start(self._work(until_idle), "cortex-work")
         lost = self._tasks.start(self._lease_lost.wait(), "cortex-lease")
         try:
@@ -365,25 +369,25 @@ class Worker:
             self._random,
             self._clock,
         )
-        usual = duties_of(
+        usual = background_loops(
             self._store,
             self._clock,
             self._new_id,
             self._random,
-            self._lender,
+            self._services_factory.directory,
             self._due,
             rescuer,
             self._reporter,
             self._figures,
             self._options.seal_export,
         )
-        self.duties = [*usual, *self.more_duties]
-        yield from ((f"cortex-{duty.name}", duty.run_for_ever()) for duty in self.duties)
+        self.loops = [*usual, *self.more_loops]
+        yield from ((f"cortex-{loop.name}", loop.run()) for loop in self.loops)
         yield "cortex-comparer", self._compare_with_the_database()
 
     def _lose_lease(self, why: str) -> None:
-        """Others run these jobs now, or soon will: they are stopped here, and nothing more is written."""
-        log.error("lease_lost", worker_id=self._worker_id, why=why, action="Its jobs are stopped; it starts anew.")
+        """Other workers run these jobs now, or will soon: stop them here and write nothing more."""
+        log.error("lease_lost", worker_id=self._worker_id, why=why, action="Its jobs are stopped; it registers again.")
         self._lease_lost.set()
         for pool in self._pools:
             pool.give_up()
@@ -395,7 +399,7 @@ class Worker:
     # -- claiming --------------------------------------------------------------------------------
 
     async def _claim_side_by_side(self) -> None:
-        """Each pool by itself: a claim of the users' jobs that takes long delays none of the plane's own."""
+        """Each pool claims separately: a slow claim of users' jobs does not delay the plane's own."""
         claiming = [self._tasks.start(self._claim_until_told((pool,)), "cortex-claim") for pool in self._pools]
         try:
             await asyncio.gather(*claiming)
@@ -405,9 +409,9 @@ class Worker:
             await asyncio.gather(*claiming, return_exceptions=True)
 
     async def _claim_until_told(self, pools: Sequence[SlotPool], *, until_idle: bool = False) -> None:
-        """For pools that share what wakes them, in this order."""
+        """For pools that share their wake-up event, in this order."""
         if until_idle:
-            await self._due.make_ready()  # What is due now counts as ready, in its own place.
+            await self._due.make_ready()  # Due jobs count as ready, in their own position.
         promoted = False
         while not self._stopping.is_set():
             pools[0].wake.clear()
@@ -422,7 +426,8 @@ class Worker:
                 promoted = True
                 continue
             promoted = False
-            if not any(claimed):  # A claim may bring less than asked though more is ready: what others have locked.
+            # A claim may return less than requested although more is ready: other transactions have locked rows.
+            if not any(claimed):
                 await self._wait_for_a_reason(pools[0])
 
     async def _claim_for(self, pool: SlotPool) -> int | None:
@@ -458,7 +463,7 @@ class Worker:
         run_ids = [RunId(self._new_id()) for _ in range(limit)]
         try:
             claimed = await self._store.queue.claim(self._worker_id, pool.queues, job_types, run_ids, pool.free)
-        except Exception as error:  # Whatever is wrong with a claim, its worker goes on with what it has, and tries again.
+        except Exception as error:  # After any error of a claim the worker continues with the jobs it has, and tries again.
             return await self._refused(pool, error, run_ids)
         if pool.claim_error is not None:
             pool.claim_error, pool.claim_pause_seconds = None, 0.0
@@ -487,7 +492,7 @@ class Worker:
         return []
 
     async def _set_aside_unstartable(self, pool: SlotPool, limit: int) -> None:
-        """One job that cannot be started must not keep all others from it."""
+        """A job that cannot be started must not prevent others from starting."""
         try:
             aside = await self._store.queue.set_aside_unstartable(self._worker_id, pool.queues, pool.job_types, limit)
         except Exception as error:
@@ -560,7 +565,7 @@ class Worker:
         return is_suspect(claimed.crash_count, limit) and not claimed.job_type.startswith(INTERNAL_PREFIX)
 
     async def _process_died(self, claimed: Claimed, how: str) -> None:
-        """Of a run that was alone in it: whatever killed it, it was this job."""
+        """The run was alone in its process, so this job caused the crash."""
         log.error("isolated_run_died", job_id=claimed.job_id, run_id=claimed.run_id, agent=claimed.job_type, how=how)
         lost = await patient(self._store.workers.crashed_run, self._clock)(claimed.job_id, claimed.run_id)
         if lost is not None:
@@ -571,14 +576,14 @@ class Worker:
 
     def _start_as(self, kind: type[Some], claimed: Claimed) -> Some:
         loop = asyncio.get_running_loop()
-        execution = kind(claimed, self._agents[claimed.job_type], self._threads, loop.time(), self._lent)
+        execution = kind(claimed, self._agents[claimed.job_type], self._threads, loop.time(), self._services)
         self._running[claimed.run_id] = execution
         self._pool_of(claimed).called(claimed)
         self._nothing_runs.clear()
-        execution.task = self._tasks.start(self._see_through(execution), run_id=claimed.run_id)
+        execution.task = self._tasks.start(self._execute(execution), run_id=claimed.run_id)
         return execution
 
-    async def _see_through(self, execution: Execution) -> None:
+    async def _execute(self, execution: Execution) -> None:
         """From the handler's first line to its last. The slot is free only when the outcome is acknowledged."""
         try:
             outcome = await execution.run()
@@ -596,19 +601,19 @@ class Worker:
         if isinstance(outcome, Held) and outcome.handed_back:
             self._give_way(execution.claimed, outcome.delay_seconds)
         transition = self._transition(execution.claimed, outcome)
-        last_words = execution.last_words(outcome, transition.status)
+        final_checkpoint = execution.final_checkpoint(outcome, transition.status)
         transition = _with_cost(transition, execution)
         self._figures.ended(execution.claimed.job_type, transition, seconds)
         log_failure(execution.claimed, outcome, transition.status)
-        post = partial(self._post, execution, transition, last_words)
+        post = partial(self._post, execution, transition, final_checkpoint)
         if execution.goes_on and is_tried_again(transition):
             self._post_when_over(execution, post)
         else:
             post()
 
-    def _post(self, execution: Execution, transition: Transition, last_words: Checkpoint | None) -> None:
+    def _post(self, execution: Execution, transition: Transition, final_checkpoint: Checkpoint | None) -> None:
         execution.posted = True
-        self._outbox.post(transition, partial(self._answered, execution), last_words)
+        self._outbox.post(transition, partial(self._answered, execution), final_checkpoint)
 
     def _give_way(self, claimed: Claimed, seconds: float) -> None:
         pool, loop = self._pool_of(claimed), asyncio.get_running_loop()
@@ -616,22 +621,22 @@ class Worker:
         loop.call_at(over, pool.wake.set)
 
     async def _hold_siblings(self, claimed: Claimed, wait: Wait) -> None:
-        """Durable before the outcome is: if this worker dies in between, the hold ends by itself. What was claimed ahead goes
-        back first, so that it is not started meanwhile."""
+        """Saved before the outcome: if this worker dies in between, the hold expires. Jobs claimed ahead are handed back
+        first, so that they do not start meanwhile."""
         by_agent = wait.scope == "agent"
         pool = self._pool_of(claimed)
         for one in pool.give_up(lambda one: one.job_type == claimed.job_type if by_agent else one.queue == claimed.queue):
             self._outbox.post(self._transition(one, HandedBack()), lambda _: pool.wake.set())
         try:
-            await self._lent.services.hold(claimed, wait.scope, wait.seconds, wait.reason)
+            await self._services.hold(claimed, wait.scope, wait.seconds, wait.reason)
         except Exception as error:  # The job itself waits all the same.
             log.warning("hold_refused", job_id=claimed.job_id, scope=wait.scope, error=str(error))
 
     def _post_when_over(self, execution: Execution, post: Callable[[], None]) -> None:
-        """A plain function that has timed out cannot be stopped. Until it returns, its job stays RUNNING and is not tried again:
-        two attempts would go on side by side."""
+        """A plain function that has timed out cannot be stopped. Until it returns, its job stays RUNNING and is not retried:
+        otherwise two attempts would run concurrently."""
         claimed = execution.claimed
-        message = "Its time is up, and its function goes on. It is tried again when the function has returned."
+        message = "The run timed out, but its function still runs. The job is retried when the function has returned."
         log.warning("timed_out_function_goes_on", job_id=claimed.job_id, agent=claimed.job_type, action=message)
         self._reporter.tell(claimed.job_id, claimed.run_id, "log", {"level": "warning", "message": message})
         outbox = self._outbox
@@ -740,19 +745,20 @@ class Worker:
         log.info("worker_stopped", worker_id=self._worker_id)
 
     async def _sign_out(self) -> None:
-        """With a run still open somebody must rescue it, so the worker counts as lost. Without a database its lease runs out."""
+        """A worker with an open run is marked LOST, so that another worker rescues the run. Without a database its lease
+        expires."""
         with suppress(Unavailable):
             if not await self._store.workers.leave(self._worker_id):
                 await self._store.workers.give_up(self._worker_id)
 
     async def _hand_back(self) -> None:
-        """One that another transaction has locked is not waited for: its run stays open, and somebody rescues it."""
+        """A job that another transaction has locked is not waited for: its run stays open, and another worker rescues it."""
         unstarted = self._unstarted()
         for pool in self._pools:
             pool.give_up()
         handing = [asyncio.ensure_future(self._outbox.finish(self._transition(claimed, HandedBack()))) for claimed in unstarted]
         if handing:
-            await asyncio.wait(handing, timeout=self._options.grace_seconds + LAST_WORD_SECONDS)
+            await asyncio.wait(handing, timeout=self._options.grace_seconds + FINAL_WRITES_SECONDS)
 
     async def _let_handlers_finish(self) -> None:
         for execution in self._running.values():
@@ -766,20 +772,20 @@ class Worker:
     async def _interrupt_handlers(self) -> None:
         for execution in list(self._running.values()):
             execution.end("interrupted")
-        await self._all_ended(LAST_WORD_SECONDS)
-        # A handler that ignores its interruption loses its job: somebody else goes on with it.
+        await self._all_ended(FINAL_WRITES_SECONDS)
+        # A handler that ignores its interruption loses its job: another worker resumes it.
         for execution in [one for one in self._running.values() if not one.posted]:
             execution.given_up = True
             log.warning("handler_ignores_interruption", job_id=execution.claimed.job_id, agent=execution.claimed.job_type)
             await self._outbox.finish(self._ended(execution, Interrupted()))
 
     async def _stop_everything(self) -> None:
-        await self._all_ended(LAST_WORD_SECONDS)
+        await self._all_ended(FINAL_WRITES_SECONDS)
         self._running.clear()
         for pool in self._pools:
             pool.forget()
         with suppress(Unavailable, TimeoutError):  # Its lease runs out by itself.
-            async with asyncio.timeout(LAST_WORD_SECONDS):
+            async with asyncio.timeout(FINAL_WRITES_SECONDS):
                 await self._store.workers.give_up(self._worker_id)
 
     async def _all_ended(self, seconds: float) -> None:
@@ -791,6 +797,6 @@ NO_CHANCE = Chance(0.0, JobId(""))
 
 
 def _with_cost(transition: Transition, execution: Execution) -> Transition:
-    """However it ended, it has cost what it has cost; what its last checkpoint counts is not counted here."""
+    """Adds the costs that no checkpoint includes, whatever the outcome."""
     cost_cents = execution.cost_cents
     return transition._replace(cost_cents=cost_cents) if cost_cents else transition

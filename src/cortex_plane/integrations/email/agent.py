@@ -30,13 +30,11 @@ def email_agent(
 ) -> Agent[..., dict[str, Any]]:
     """Adds an agent that sends e-mails. `options` are those of `plane.agent`.
 
-    A job takes to, cc, bcc, subject, text, html, reply_to and from, and answers with the id of the message.
+    A job takes to, cc, bcc, subject, text, html, reply_to and from, and returns the id of the message.
 
-    Sending is a tool call: a worker that dies after the send does not send again by accident. When nobody knows whether an
-    e-mail was sent, `verify(id)` is asked, the id being that of the Message-ID by SMTP; without it `on_uncertain` decides. Its
-    default is "rerun" where the service takes the id as a key and sends once (Resend), and "ask" where there is nobody to ask
-    but people (SMTP, Microsoft Graph).
-    """
+    Sending is a tool call, so a crash after sending does not send again by accident. When the outcome is unknown,
+    `verify(id)` is called; by SMTP the id is that of the Message-ID. Without it `on_uncertain` decides. Its default is
+    "rerun" where the service accepts the id as an idempotency key (Resend), and "ask" otherwise (SMTP, Microsoft Graph)."""
     if on_uncertain is None:
         on_uncertain = "rerun" if getattr(transport, "sends_once", False) else "ask"
     doubtful: OnUncertain = on_uncertain
@@ -56,7 +54,8 @@ def email_agent(
         return {**output, "refused": refused}
 
     async def _record(ctx: Context, details: dict[str, Any]) -> None:
-        """How many got it, not who, nor what it says. The e-mail is sent, so trouble here is only logged."""
+        """Records the number of recipients, without addresses or content. The e-mail is sent, so an error here is only
+        logged."""
         try:
             job = await plane.jobs.get(ctx.job_id)
             entry = AuditEntry("EMAIL_SENT", "job", job.id, actor=ctx.agent, tenant_id=job.tenant_id, details=details)

@@ -30,12 +30,12 @@ class Mailbox(NamedTuple):
 
 
 class EmailInDoubt(Unavailable, ConnectionError):
-    """The connection or the server broke before the answer came: nobody knows whether the e-mail was taken."""
+    """The connection or the server failed before the answer arrived: the outcome is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Email:
-    """`id` is the same at every attempt, so that a service that knows it sends once, and receivers know a copy."""
+    """`id` is the same at every attempt, so that a service can deduplicate, and receivers recognise a copy."""
 
     id: str
     at: datetime
@@ -55,14 +55,14 @@ class Email:
 
 @dataclass(frozen=True, slots=True)
 class SentEmail:
-    """`refused` are those of several recipients to whom it was not sent, with the reason."""
+    """`refused` are the recipients that the server rejected, with the reason."""
 
     message_id: str
     refused: Mapping[str, str]
 
 
 def email_of(email_id: str, at: datetime, fields: Mapping[str, Any]) -> Email:
-    """What a job asks for, checked; raises InvalidInput naming the field."""
+    """Validates the fields of a job; raises InvalidInput naming the field."""
     for name in fields:
         if name not in FIELDS:
             raise InvalidInput(
@@ -101,7 +101,7 @@ def mailbox(value: Any, field: str) -> Mailbox:
 
 
 def _parts(text: str) -> tuple[str, str]:
-    """The address and the name of `"Ada" <ada@example.com>`; whatever has another form is an address."""
+    """The address and the name of `"Ada" <ada@example.com>`; any other form is taken as an address."""
     before, bracket, address = text.removesuffix(">").partition("<")
     name = before.rstrip().removeprefix('"').removesuffix('"')
     is_named = bracket and text.endswith(">") and not any(sign in name for sign in '"<>') and "<" not in address
@@ -205,15 +205,15 @@ def _wrong(what: str) -> InvalidInput:
 
 
 # -- email -------------------------------------------------------------------------------------
-# Somebody who sends e-mails: an SMTP server, or a service behind an HTTP API.
+# A transport that sends e-mails: an SMTP server, or a service with an HTTP API.
 
 
 class EmailTransport(Protocol):
     @property
     def name(self) -> str:
-        """What the audit calls it."""
+        """The name in the audit log."""
 
     async def send(self, email: Email) -> SentEmail:
-        """Raises PermanentFailure when no retry would help, Unavailable when it was not sent and a retry may help, and
-        EmailInDoubt when it may have been sent. A transport with `sends_once = True` hands the e-mail's id to a service that
-        sends it once, however often it is asked."""
+        """Sends one e-mail. Raises PermanentFailure if a retry would not help, Unavailable if it was not sent and a retry
+        may help, and EmailInDoubt if it may have been sent. A transport with `sends_once = True` passes the id as
+        idempotency key to a service that deduplicates."""

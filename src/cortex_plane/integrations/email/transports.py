@@ -45,8 +45,8 @@ async def post(url: str, *, headers: Mapping[str, str], **body: Any) -> httpx.Re
 
 
 def check(response: httpx.Response, service: str, message: str, *, sends: bool = True) -> None:
-    """A request that is refused will be refused again; a server that is busy or broken may recover, and may say when. If it broke
-    over a request that sends, nobody knows whether it did."""
+    """Raises for an error status. A rejected request is permanent; a busy or failing server may recover, and may say when.
+    If it failed during a request that sends, the outcome is unknown."""
     if response.is_success:
         return
     said = f"{service} answered {response.status_code}: {message[:MESSAGE_LIMIT] or response.reason_phrase}"
@@ -59,7 +59,7 @@ def check(response: httpx.Response, service: str, message: str, *, sends: bool =
 
 
 def document_of(response: httpx.Response) -> dict[str, Any]:
-    """What the answer says; nothing if that is not a JSON object."""
+    """The JSON object of the answer; empty if there is none."""
     try:
         document = response.json()
     except ValueError:
@@ -68,7 +68,7 @@ def document_of(response: httpx.Response) -> dict[str, Any]:
 
 
 # -- smtp --------------------------------------------------------------------------------------
-# Sends by SMTP. What the server refuses for good (5xx) is not tried again; what it refuses for now (4xx) is.
+# Sends by SMTP. Permanent errors (5xx) are not retried; temporary ones (4xx) are.
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +127,13 @@ def _failure(code: int, message: str) -> Exception:
 
 
 def _nobody_took_it(error: SMTPRecipientsRefused) -> Exception:
-    """Worth another try as long as one of the refusals is only for now."""
+    """Retried if at least one of the refusals is temporary."""
     said = "; ".join(f"{one.recipient}: {one.code} {one.message}" for one in error.recipients)
     return _failure(min(one.code for one in error.recipients), f"The server refused every recipient: {said}")
 
 
 def _smtp_message(email: Email, sender: Mailbox) -> EmailMessage:
-    """Without the hidden recipients. The id is the same at every attempt, so that receivers know a copy."""
+    """Without Bcc recipients. The id is the same at every attempt, so that receivers recognise a copy."""
     message = EmailMessage()
     message["Message-ID"] = f"<{email.id}@{sender.domain}>"
     message["Date"] = email.at
@@ -165,7 +165,7 @@ def _address(one: Mailbox) -> Address:
 # Sends by Resend (https://resend.com/docs/api-reference/emails/send-email).
 
 
-# Another attempt with this key is on its way at this moment.
+# Another attempt with this key is in progress.
 CONCURRENT = "concurrent_idempotent_requests"
 
 
@@ -270,7 +270,7 @@ class GraphTransport:
 
 
 def _message(email: Email) -> dict[str, Any]:
-    """Graph takes one content; whoever can read HTML gets that."""
+    """Graph accepts one content: HTML if there is any."""
     content = (
         {"contentType": "Text", "content": email.text} if email.html is None else {"contentType": "HTML", "content": email.html}
     )

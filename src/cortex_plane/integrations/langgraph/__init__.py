@@ -1,10 +1,7 @@
 """LangGraph: compiled graphs as agents, and a saver that keeps their state in the store of the plane.
 
-executor.py    runs one graph to its end or to its interrupts
-interrupts.py  what people are shown of an interrupt, and what its node gets back
-saver.py       LangGraph's checkpoint saver, over our port
-packing.py     how state is written, and what is refused
-messages.py    tokens and costs that messages tell of
+executor.py    runs a graph to its end or to its interrupts; converts interrupts to questions and decisions to answers
+saver.py       LangGraph's checkpoint saver over the plane's store; serializer; token usage of messages
 """
 
 from cortex_plane.integrations.langgraph.executor import LangGraphExecutor

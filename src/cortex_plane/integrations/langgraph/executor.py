@@ -22,7 +22,7 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command, Interrupt, StateSnapshot
 
 from cortex_plane.errors import InvalidInput
-from cortex_plane.graphs.model import Answer, Asks, Ended, Question, Reached
+from cortex_plane.graphs.model import Asks, Ended, GraphAnswer, Question, Reached
 from cortex_plane.graphs.store import GraphThread
 from cortex_plane.integrations.langgraph.saver import ModelListener, PlaneSaver, StrictSerializer, types_in
 
@@ -43,7 +43,7 @@ def question_of(interrupt: Interrupt[Any]) -> Question:
     return Question(interrupt.id, _summary(value), value)
 
 
-def resume_value(interrupt: Interrupt[Any], answer: Answer) -> Any:
+def resume_value(interrupt: Interrupt[Any], answer: GraphAnswer) -> Any:
     value = plain(interrupt.value)
     if isinstance(value, Mapping) and "action_requests" in value:
         return {"decisions": [_decision(place, action, value, answer) for place, action in enumerate(_actions(value))]}
@@ -78,8 +78,8 @@ def _may_edit(value: Any) -> bool:
     return all((request.get("config") or {}).get("allow_edit", False) for request in _requests(value))
 
 
-def _edited(place: int, value: Any, answer: Answer) -> Mapping[str, Any] | None:
-    """The action as the approver changed it; None when it is as it was."""
+def _edited(place: int, value: Any, answer: GraphAnswer) -> Mapping[str, Any] | None:
+    """The action as edited by the approver; None if it is unchanged."""
     actions = _actions(value)
     if not _may_edit(value) or answer.details is None:
         return None
@@ -89,7 +89,7 @@ def _edited(place: int, value: Any, answer: Answer) -> Mapping[str, Any] | None:
     return details[place] if isinstance(details[place], Mapping) else None
 
 
-def _response(place: int, value: Any, answer: Answer) -> dict[str, Any]:
+def _response(place: int, value: Any, answer: GraphAnswer) -> dict[str, Any]:
     config = _requests(value)[place].get("config") or {}
     if not answer.approved:
         may_say = answer.reason and config.get("allow_respond", False)
@@ -98,7 +98,7 @@ def _response(place: int, value: Any, answer: Answer) -> dict[str, Any]:
     return {"type": "edit", "args": dict(edited)} if edited is not None else {"type": "accept", "args": None}
 
 
-def _decision(place: int, action: Mapping[str, Any], value: Any, answer: Answer) -> dict[str, Any]:
+def _decision(place: int, action: Mapping[str, Any], value: Any, answer: GraphAnswer) -> dict[str, Any]:
     if not answer.approved:
         return {"type": "reject", **({"message": answer.reason} if answer.reason else {})}
     edited = _edited(place, value, answer)
@@ -162,14 +162,14 @@ class LangGraphExecutor:
             return self._reached(state)
         return await self._advanced(graph, config, thread, None)
 
-    async def resume(self, thread: GraphThread, answers: Mapping[str, Answer]) -> Reached:
+    async def resume(self, thread: GraphThread, answers: Mapping[str, GraphAnswer]) -> Reached:
         graph, config = self._opened(thread)
         state = await graph.aget_state(config)
         values = {one.id: resume_value(one, answers[one.id]) for one in state.interrupts if one.id in answers}
         return await self._advanced(graph, config, thread, Command(resume=values))
 
     def _opened(self, thread: GraphThread) -> tuple[AnyGraph, RunnableConfig]:
-        """The graph with a saver of its own, which writes on behalf of this run only."""
+        """The graph with its own saver, which writes for this run only."""
         graph = copy.copy(self._graph)
         graph.checkpointer = PlaneSaver(thread.checkpoints, thread, self._serializer)
         return graph, {
@@ -179,7 +179,7 @@ class LangGraphExecutor:
         }
 
     async def _advanced(self, graph: AnyGraph, config: RunnableConfig, thread: GraphThread, given: Any) -> Reached:
-        """`sync`: what a step did is durable before the next one begins."""
+        """`sync`: the result of a step is saved before the next begins."""
         async for path, update in graph.astream(given, config, stream_mode="updates", subgraphs=True, durability="sync"):
             for node in _finished(update):
                 thread.listener.finished(node, [part.partition(":")[0] for part in path])
@@ -194,7 +194,7 @@ class LangGraphExecutor:
         return Ended(plain(self._output(state.values)))
 
     def _output(self, values: Any) -> Any:
-        """What the graph's output schema names."""
+        """The part of the state in the graph's output schema."""
         wanted = self._graph.output_channels
         if isinstance(wanted, str) or not isinstance(values, Mapping):
             return values
@@ -202,7 +202,7 @@ class LangGraphExecutor:
 
 
 def _finished(update: Any) -> list[str]:
-    """Nodes that have finished now: not what is told again of those that finished before the thread went on."""
+    """Nodes that finished now, without those replayed from before the thread was resumed."""
     if (update.get("__metadata__") or {}).get("cached"):
         return []
     return [node for node in update if not node.startswith("__")]

@@ -37,7 +37,7 @@ from cortex_plane.json import encode, loads
 class ModelListener(BaseCallbackHandler):
     """Hears every model that answers while the graph runs, also where its message does not become part of the state."""
 
-    run_inline = True  # In the thread of the model: the node must not end before what it used is known.
+    run_inline = True  # Runs in the model's thread: usage must be known before the node ends.
 
     def __init__(self, listener: GraphListener) -> None:
         self._listener = listener
@@ -84,7 +84,7 @@ def _cost(dollars: Any) -> float:
 
 
 # -- batching ----------------------------------------------------------------------------------
-# Collects what the tasks of a graph write while a transaction is under way, and writes it with the next.
+# Collects the writes of a graph's tasks while a transaction is in progress, and writes them with the next.
 
 
 New = NewGraphCheckpoint | GraphWrite
@@ -133,7 +133,7 @@ class Batcher:
 
 
 # -- packing -----------------------------------------------------------------------------------
-# How the state of a graph is written: msgpack with a list of types, and nothing that could run code when it is read.
+# The serializer: msgpack with an allowlist of types, and nothing that could run code on reading.
 #
 # Refused, at the write and at the read alike: pickle, and every type that is neither one of LangGraph's safe ones (messages,
 # documents, dates, uuids, sets, …) nor named in the annotations of the graph's state.
@@ -144,7 +144,7 @@ WITHOUT_TYPE = frozenset({EXT_DELTA_SNAPSHOT, EXT_NUMPY_ARRAY})
 
 
 class StrictSerializer(JsonPlusSerializer):
-    """LangGraph's own, but a type that may not be read back is refused, where that one would give its raw content instead."""
+    """LangGraph's serializer, except that a type outside the allowlist raises, where LangGraph would return its raw content."""
 
     def __init__(self, types: Iterable[type] = ()) -> None:
         super().__init__(pickle_fallback=False, allowed_json_modules=None, allowed_msgpack_modules=tuple(types))
@@ -234,7 +234,7 @@ def _fields_of(hint: type) -> list[Any]:
 
 
 # -- saver -------------------------------------------------------------------------------------
-# LangGraph's checkpoint saver, over the store of the plane. What is written at the same time goes into one transaction.
+# LangGraph's checkpoint saver, over the store of the plane. Concurrent writes share a transaction.
 
 
 Result = TypeVar("Result")
@@ -306,7 +306,7 @@ class PlaneSaver(BaseCheckpointSaver[str]):
             raise CheckpointTooLarge(size, self._thread.limit_bytes, largest)
 
     def get_next_version(self, current: Any, channel: None) -> str:
-        """Increasing, and never that of another branch: two runs that go on from one checkpoint must not share a value."""
+        """Increasing, and unique per branch: two runs that continue from one checkpoint must not share a version."""
         last = int(str(current).partition(".")[0]) if current is not None else 0
         return f"{last + 1:032}.{uuid4().hex}"
 

@@ -1,4 +1,4 @@
-"""A loop with one duty goes on whatever happens, rests longer while it fails, and says when it last went well."""
+"""A loop with one loop goes on whatever happens, rests longer while it fails, and says when it last went well."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pytest
 
 from cortex_plane.clock import SystemClock
 from cortex_plane.worker import loops as module
-from cortex_plane.worker.loops import Duty
+from cortex_plane.worker.loops import BackgroundLoop
 from tests.runtime.helpers import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def on_duty(once: Callable[[], Awaitable[float]]) -> AsyncIterator[Duty]:
-    duty = Duty("test", once, SystemClock())
-    task = asyncio.create_task(duty.run_for_ever())
+async def running_loop(once: Callable[[], Awaitable[float]]) -> AsyncIterator[BackgroundLoop]:
+    loop = BackgroundLoop("test", once, SystemClock())
+    task = asyncio.create_task(loop.run())
     try:
-        yield duty
+        yield loop
         assert not task.done()
     finally:
         task.cancel()
@@ -40,9 +40,9 @@ async def test_it_is_done_again_and_again() -> None:
             often.set()
         return 0.0
 
-    async with on_duty(once) as duty:
+    async with running_loop(once) as loop:
         await asyncio.wait_for(often.wait(), PATIENCE_SECONDS)
-        assert duty.last_ok_at is not None
+        assert loop.last_ok_at is not None
 
 
 async def test_a_failure_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,11 +56,11 @@ async def test_a_failure_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> Non
         well.set()
         return 60.0
 
-    async with on_duty(once) as duty:
-        assert duty.last_ok_at is None
+    async with running_loop(once) as loop:
+        assert loop.last_ok_at is None
         await asyncio.wait_for(well.wait(), PATIENCE_SECONDS)
         await asyncio.sleep(0)
-        assert duty.last_ok_at is not None
+        assert loop.last_ok_at is not None
 
 
 async def test_it_rests_longer_after_each_failure_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ async def test_it_rests_longer_after_each_failure_up_to_a_limit(monkeypatch: pyt
             enough.set()
         raise ValueError("always")
 
-    async with on_duty(once):
+    async with running_loop(once):
         await asyncio.wait_for(enough.wait(), PATIENCE_SECONDS)
 
     rests = [after - before for before, after in pairwise(moments)]
@@ -98,7 +98,7 @@ async def test_a_success_makes_it_brisk_again(monkeypatch: pytest.MonkeyPatch) -
             raise ValueError("now and then")
         return 0.0
 
-    async with on_duty(once):
+    async with running_loop(once):
         await asyncio.wait_for(done.wait(), PATIENCE_SECONDS)
 
 
@@ -116,7 +116,7 @@ async def test_one_that_hangs_is_given_up_and_done_again(monkeypatch: pytest.Mon
         again.set()
         return 60.0
 
-    async with on_duty(once):
+    async with running_loop(once):
         await asyncio.wait_for(again.wait(), PATIENCE_SECONDS)
 
 
@@ -130,10 +130,10 @@ async def test_it_can_be_woken() -> None:
         (rested if calls == 1 else woken).set()
         return 60.0
 
-    async with on_duty(once) as duty:
+    async with running_loop(once) as loop:
         await asyncio.wait_for(rested.wait(), PATIENCE_SECONDS)
         await asyncio.sleep(0.01)
-        duty.wake()
+        loop.wake()
         await asyncio.wait_for(woken.wait(), PATIENCE_SECONDS)
 
 
@@ -144,11 +144,11 @@ async def test_it_ends_when_told_even_at_the_moment_at_which_it_is_woken() -> No
         rested.set()
         return 60.0
 
-    duty = Duty("test", once, SystemClock())
-    task = asyncio.create_task(duty.run_for_ever())
+    loop = BackgroundLoop("test", once, SystemClock())
+    task = asyncio.create_task(loop.run())
     await asyncio.wait_for(rested.wait(), PATIENCE_SECONDS)
     await asyncio.sleep(0.01)
-    duty.wake()
+    loop.wake()
     task.cancel()
     ended, _ = await asyncio.wait([task], timeout=1)
     task.cancel()
