@@ -15,7 +15,7 @@ from cortex_plane.audit.cli import MOST_FINDINGS, sentence
 from cortex_plane.audit.model import Finding, FindingKind
 from cortex_plane.audit.sealer import Sealer
 from cortex_plane.audit.service import AuditLog
-from cortex_plane.errors import InvalidInput, WrongDatabase
+from cortex_plane.errors import DatabaseConfigError, InvalidInput
 from cortex_plane.retention import cli as retention
 from cortex_plane.testing import ManualClock
 from tests.contract.support import raw_client
@@ -125,7 +125,7 @@ def test_a_limit_out_of_range_is_refused(run: Run, limit: int) -> None:
 
 def test_looking_makes_no_database(run: Run) -> None:
     for command in (audit.list_entries(), audit.verify()):
-        with pytest.raises(WrongDatabase, match="There is no database file"):
+        with pytest.raises(DatabaseConfigError, match="There is no database file"):
             run(command)
 
 

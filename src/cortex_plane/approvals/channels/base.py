@@ -32,7 +32,7 @@ class ChannelDown(Unavailable):
     """The service does not answer, or not as it should. A message may have been sent nevertheless."""
 
 
-class NotGenuine(Denied):
+class InvalidSignature(Denied):
     """A request that claims to come from a service does not bear its sign; nothing in it may be believed."""
 
 
@@ -69,7 +69,7 @@ class Clicks(Protocol):
     """What a service sends when somebody presses a button. It waits for an answer, for about three seconds."""
 
     def read(self, headers: Mapping[str, str], body: bytes) -> Click | Greeting | None:
-        """None for whatever is not a click on one of our buttons. Raises NotGenuine."""
+        """None for whatever is not a click on one of our buttons. Raises InvalidSignature."""
 
     def answer(self, click: Click, text: str, closed: ClosedMessage | None) -> dict[str, Any] | None:
         """The document to answer with; None is an answer without one. `closed` is what this click has brought about."""
