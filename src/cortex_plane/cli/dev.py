@@ -254,7 +254,7 @@ def dev(
     require_extra("server", "`cortex dev`")
     plane = load_app(app, database_url)
     http_port = plane.settings.http_port if port is None else port
-    plane.settings = on_port(plane.settings, http_port, http_host=HOST, http_secure=False)
+    plane.settings = on_port(plane.settings, http_port, http_host=HOST, secure_cookies=False)
     # What a browser asks for every two seconds is no news; what the worker does is told by the worker.
     quiet = replace(plane.settings, log_level="warning")
     configure_logs(quiet)

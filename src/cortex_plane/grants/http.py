@@ -82,8 +82,8 @@ class ServiceKeys:
 
 
 def service_keys(settings: Settings) -> ServiceKeys:
-    secrets = (settings.internal_api_token, settings.internal_api_other_token)
-    signing = (settings.internal_jwt_secret, settings.internal_jwt_other_secret)
+    secrets = (settings.internal_api_token, settings.internal_api_previous_token)
+    signing = (settings.internal_jwt_secret, settings.internal_jwt_previous_secret)
     return ServiceKeys(
         tuple(one for one in secrets if one),
         tuple(one for one in signing if one),

@@ -89,7 +89,7 @@ class WorkerOptions:
     """Slots for the plane's own work, besides those of the users' jobs."""
     lease_seconds: float = DEFAULT_LEASE_SECONDS
     grace_seconds: float = 30.0
-    blocked_limit_seconds: float = 120.0
+    event_loop_timeout: float = 120.0
     name: str = ""
     seal_export: str = ""
     """Where seals of the audit log are sent: entries are pruned only once their seal was."""
@@ -232,7 +232,7 @@ class Worker:
         self._lent = await self._lender.lend(
             self._outbox, self._reporter, self._time, {found[0].job_type: self._codes[found[0].job_type]}, lease_holds
         )
-        watch = LoopWatch(self._clock, self._options.blocked_limit_seconds, self._run_of)
+        watch = LoopWatch(self._clock, self._options.event_loop_timeout, self._run_of)
         watch.start()
         telling = self._tasks.start(Duty("reporter", self._reporter.once, self._clock).run_for_ever(), "cortex-reporter")
         with contained_tasks():
@@ -288,7 +288,7 @@ class Worker:
         self._lent = await self._lender.lend(self._outbox, self._reporter, self._time, self._codes, heart.lease_holds)
         self._lease_lost.clear()
         heart.start()
-        watch = LoopWatch(self._clock, self._options.blocked_limit_seconds, self._run_of)
+        watch = LoopWatch(self._clock, self._options.event_loop_timeout, self._run_of)
         watch.start()
         if until_idle:  # One loop claims for all.
             self._users.wake = self._internal.wake
