@@ -314,7 +314,7 @@ Kind = Literal["job", "run", "group", "grant", "approval", "schedule"]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundId:
+class _FoundId:
     id: str
 
 
@@ -324,7 +324,7 @@ async def whole_id(server: Server, kind: Kind, beginning: str, *, tenant: str | 
     if is_id(wanted.lower()) and kind != "schedule":
         return wanted.lower()
     path = ("approval-ids",) if kind == "approval" else ("ids", kind)
-    return (await server.get(FoundId, *path, wanted or "-", tenant=tenant)).id
+    return (await server.get(_FoundId, *path, wanted or "-", tenant=tenant)).id
 
 
 # -- pages -------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ LARGEST_PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
+class RemotePage(Generic[Item]):
     items: list[Item]
     next: str | None = None
 
@@ -349,7 +349,7 @@ async def read_pages(
     found: list[Item] = []
     while True:
         wanted = min(limit - len(found), LARGEST_PAGE)
-        page = await server.get(Page[kind], *path, tenant=tenant, limit=wanted, cursor=cursor, **query)  # type: ignore[valid-type]
+        page = await server.get(RemotePage[kind], *path, tenant=tenant, limit=wanted, cursor=cursor, **query)  # type: ignore[valid-type]
         found += page.items
         if page.next is None or len(found) >= limit:
             return found[:limit]

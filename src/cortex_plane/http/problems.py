@@ -89,7 +89,7 @@ KINDS: dict[type[Exception], Kind] = {
     schedules.ScheduleNotFound: Kind("schedule-not-found", 404, "There is no such schedule"),
     grants.GrantNotFound: Kind("grant-not-found", 404, "There is no such grant"),
     execution.ExecutionNotFound: Kind("run-not-found", 404, "There is no such run"),
-    billing.AccountNotFound: Kind("billing-account-not-found", 404, "There is no such billing account"),
+    billing.BillingAccountNotFound: Kind("billing-account-not-found", 404, "There is no such billing account"),
     people.UserNotFound: Kind("user-not-found", 404, "There is no such user"),
     people.UserGroupNotFound: Kind("user-group-not-found", 404, "There is no such group of people"),
     errors.RuleNotFound: Kind("rule-not-found", 404, "There is no such rule"),

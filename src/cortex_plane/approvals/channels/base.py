@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from cortex_plane.approvals.messages import Address, ApprovalMessage, Click, ClosedMessage, Sent, one_line, shortened
 from cortex_plane.errors import Denied, InvalidInput, Unavailable
-from cortex_plane.http_client import Answer, Http, NoAnswer, PrivateAddress
+from cortex_plane.http_client import Http, HttpResponse, NoResponse, PrivateAddress
 from cortex_plane.jobs.retry import retry_after_seconds
 from cortex_plane.json import dumps, loads
 from cortex_plane.webhooks.model import Notice, check_url
@@ -137,11 +137,11 @@ class Service:
             )
         except PrivateAddress as error:
             raise ChannelRefused(f"{error} If that is meant, allow it for {self.name}: allow_private=True") from None
-        except NoAnswer as error:
+        except NoResponse as error:
             raise ChannelDown(f"{self.name}: {self.quoted(str(error))}") from None
         return self._reply(answer)
 
-    def _reply(self, answer: Answer) -> Reply:
+    def _reply(self, answer: HttpResponse) -> Reply:
         document = document_of(answer.body)
         if answer.status == TOO_MANY:
             raise self.busy(document, answer.headers)
