@@ -25,7 +25,7 @@ def dashboard_of(plane: Plane) -> FastAPI:
 
 def _served(make: Callable[[Plane, Settings], FastAPI], plane: Plane, settings: Settings) -> FastAPI:
     """Only what the plane says may differ: the frame around the routes is the one of the first settings."""
-    frame = (make, settings.http_host, settings.http_hosts, settings.http_secure, settings.http_body_limit_bytes)
+    frame = (make, settings.http_host, settings.allowed_hosts, settings.secure_cookies, settings.http_body_limit_bytes)
     if frame not in _made:
         _made[frame] = make(plane, settings)
     serve(_made[frame], plane, settings)

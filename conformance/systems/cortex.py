@@ -86,8 +86,8 @@ class Cortex:
 
 def _plane(database: str) -> Plane:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    files = str(Path(gettempdir()) / "cortex-conformance")
-    return Plane(settings=Settings(database_url=database, files=files, lease_seconds=LEASE_SECONDS, grace_seconds=1.0))
+    folder = str(Path(gettempdir()) / "cortex-conformance")
+    return Plane(settings=Settings(database_url=database, data_dir=folder, lease_seconds=LEASE_SECONDS, grace_seconds=1.0))
 
 
 async def _run(database: str, doings: Doings) -> list[str]:

@@ -36,7 +36,7 @@ class Demo:
 @asynccontextmanager
 async def demo(folder: Path, minutes: int = 60) -> AsyncIterator[Demo]:
     """It is about NOON; workers are at work and never get ahead until this ends."""
-    settings = Settings(database_url=f"sqlite:///{folder}/demo.db", files=str(folder / "files"), grace_seconds=0.1)
+    settings = Settings(database_url=f"sqlite:///{folder}/demo.db", data_dir=str(folder / "files"), grace_seconds=0.1)
     plane = TestPlane(settings=settings, clock=ManualClock(NOON - timedelta(minutes=minutes)), chance=random.Random(3).random)
     agents = Agents(plane)
     async with plane:

@@ -154,7 +154,7 @@ class StillRunning(Conflict):
         self.job_id, self.live_id, self.status = job_id, live_id, status
 
 
-class NotWaiting(Conflict):
+class JobNotQueued(Conflict):
     """Only a job that waits has a place in the queue."""
 
     def __init__(self, job_id: str, status: str) -> None:
@@ -316,7 +316,7 @@ class ResultNotReady(CortexError, TimeoutError):
         self.job_id, self.status = job_id, status
 
 
-class WrongDatabase(Unavailable):
+class DatabaseConfigError(Unavailable):
     """The database cannot be used: wrong address, not a database, read-only, too new, too old."""
 
 

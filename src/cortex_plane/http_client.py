@@ -100,7 +100,7 @@ def _layers(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Addres
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """`body` is cut where the caller's limit is; names of headers are in lower case."""
 
     status: int
@@ -108,7 +108,7 @@ class Answer:
     body: bytes
 
 
-class NoAnswer(Unavailable):
+class NoResponse(Unavailable):
     """Nobody was reached, or nobody answered in time."""
 
 
@@ -123,7 +123,7 @@ class PrivateAddress(Denied):
 class Http(Protocol):
     async def get(
         self, url: str, *, headers: Mapping[str, str], timeout_seconds: float, answer_limit_bytes: int, allow_private: bool
-    ) -> Answer:
+    ) -> HttpResponse:
         """As `post`, without a body."""
 
     async def post(
@@ -135,9 +135,9 @@ class Http(Protocol):
         timeout_seconds: float,
         answer_limit_bytes: int,
         allow_private: bool,
-    ) -> Answer:
+    ) -> HttpResponse:
         """The timeout is for everything together. Redirects are answers. The address that was checked is the one that is used.
-        Raises NoAnswer or PrivateAddress."""
+        Raises NoResponse or PrivateAddress."""
 
     async def patch(
         self,
@@ -148,7 +148,7 @@ class Http(Protocol):
         timeout_seconds: float,
         answer_limit_bytes: int,
         allow_private: bool,
-    ) -> Answer:
+    ) -> HttpResponse:
         """As `post`."""
 
 
@@ -171,12 +171,12 @@ class HttpxClient:
         timeout_seconds: float,
         answer_limit_bytes: int,
         allow_private: bool,
-    ) -> Answer:
+    ) -> HttpResponse:
         return await _send("POST", url, headers, body, timeout_seconds, answer_limit_bytes, allow_private)
 
     async def get(
         self, url: str, *, headers: Mapping[str, str], timeout_seconds: float, answer_limit_bytes: int, allow_private: bool
-    ) -> Answer:
+    ) -> HttpResponse:
         return await _send("GET", url, headers, b"", timeout_seconds, answer_limit_bytes, allow_private)
 
     async def put(
@@ -188,7 +188,7 @@ class HttpxClient:
         timeout_seconds: float,
         answer_limit_bytes: int,
         allow_private: bool,
-    ) -> Answer:
+    ) -> HttpResponse:
         return await _send("PUT", url, headers, body, timeout_seconds, answer_limit_bytes, allow_private)
 
     async def patch(
@@ -200,7 +200,7 @@ class HttpxClient:
         timeout_seconds: float,
         answer_limit_bytes: int,
         allow_private: bool,
-    ) -> Answer:
+    ) -> HttpResponse:
         return await _send("PATCH", url, headers, body, timeout_seconds, answer_limit_bytes, allow_private)
 
 
@@ -212,7 +212,7 @@ async def _send(
     timeout_seconds: float,
     answer_limit_bytes: int,
     allow_private: bool,
-) -> Answer:
+) -> HttpResponse:
     from httpx import URL
 
     wanted = URL(url)
@@ -222,7 +222,7 @@ async def _send(
             request = _Request(method, wanted, dict(headers), body, answer_limit_bytes)
             return await _first_answer(request, addresses, timeout_seconds)
     except TimeoutError:
-        raise NoAnswer(f"{wanted.host} did not answer within {timeout_seconds:g} s.") from None
+        raise NoResponse(f"{wanted.host} did not answer within {timeout_seconds:g} s.") from None
 
 
 class _Request:
@@ -246,7 +246,7 @@ async def _look_up(url: httpx.URL, allow_private: bool) -> list[str]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise NoAnswer(f"{url.host} could not be looked up: {error}.") from None
+        raise NoResponse(f"{url.host} could not be looked up: {error}.") from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     for address in addresses:
         if not allow_private and not is_public(address):
@@ -254,7 +254,7 @@ async def _look_up(url: httpx.URL, allow_private: bool) -> list[str]:
     return addresses
 
 
-async def _first_answer(request: _Request, addresses: list[str], timeout_seconds: float) -> Answer:
+async def _first_answer(request: _Request, addresses: list[str], timeout_seconds: float) -> HttpResponse:
     """A host may have addresses that cannot be reached from here; then the next one may do."""
     import httpx
 
@@ -265,15 +265,15 @@ async def _first_answer(request: _Request, addresses: list[str], timeout_seconds
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             problem = _words(error) or "it did not take the connection in time"
         except httpx.HTTPError as error:
-            raise NoAnswer(f"{request.url.host} gave no answer: {_words(error) or type(error).__name__}.") from error
-    raise NoAnswer(f"{request.url.host} cannot be reached: {problem}.")
+            raise NoResponse(f"{request.url.host} gave no answer: {_words(error) or type(error).__name__}.") from error
+    raise NoResponse(f"{request.url.host} cannot be reached: {problem}.")
 
 
 def _words(error: Exception) -> str:
     return str(error).rstrip(".")
 
 
-async def _ask(request: _Request, address: str, connect_seconds: float) -> Answer:
+async def _ask(request: _Request, address: str, connect_seconds: float) -> HttpResponse:
     """No connection is kept: one that was made for another name at the same address must not be used for this one.
 
     By the transport, not by a client, which would log every URL; some are secrets, or hold one.
@@ -286,7 +286,7 @@ async def _ask(request: _Request, address: str, connect_seconds: float) -> Answe
         response = await transport.handle_async_request(httpx.Request(**request.at(address, timeout)))
         try:
             body = await _beginning(response, request.answer_limit_bytes)
-            return Answer(response.status_code, dict(response.headers), body)
+            return HttpResponse(response.status_code, dict(response.headers), body)
         finally:
             await response.aclose()
 

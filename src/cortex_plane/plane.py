@@ -159,7 +159,7 @@ class Plane:
         unless it stands after `--`, or `allow_options` is set."""
         if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
             raise InvalidInput('argv must be a list of words, such as ["convert", "{source}", "out.png"].', field="argv")
-        files = Path(self.settings.files)
+        files = Path(self.settings.data_dir)
         handler = command_handler(argv, files, environment=environment, allow_options=allow_options)
         return self._register(agent_code(name, handler, "command", **options))
 
@@ -274,7 +274,7 @@ class Plane:
             internal_concurrency=(concurrency or own) if internal else own,
             lease_seconds=settings.lease_seconds,
             grace_seconds=settings.grace_seconds,
-            blocked_limit_seconds=settings.blocked_limit_seconds,
+            event_loop_timeout=settings.event_loop_timeout,
             name=name,
             seal_export=settings.seal_export,
         )
@@ -296,7 +296,7 @@ class Plane:
             self.clock,
             self._ids,
             self._chance,
-            Path(settings.files),
+            Path(settings.data_dir),
             sizes,
             self.fault,
             self.telemetry,

@@ -23,7 +23,7 @@ from cortex_plane.jobs.retry import RetryPolicy
 from cortex_plane.json import encode, loads
 from cortex_plane.people.model import OwnTenant, UserNotFound
 from cortex_plane.people.roles import RoleMissing
-from cortex_plane.server_urls import API, ServerAway
+from cortex_plane.server_urls import API, ServerUnreachable
 
 TYPE = "/problems/"
 
@@ -61,7 +61,7 @@ def error_of(status: int, problem: dict[str, Any]) -> CortexError:
         return error
     match status:
         case 404 if code == "no-such-route":
-            return ServerAway(f"{said} The server is older than this program, or it is no Cortex Plane.")
+            return ServerUnreachable(f"{said} The server is older than this program, or it is no Cortex Plane.")
         case 404:
             return NotFound(said)
         case 409 | 410 | 412:
@@ -196,7 +196,7 @@ class Server:
 
     def _value(self, kind: type[Value], answer: httpx.Response) -> Value:
         if answer.is_redirect:
-            raise ServerAway(
+            raise ServerUnreachable(
                 f"{self.url} sends us on to {answer.headers.get('location', 'elsewhere')}. Name that address instead."
             )
         if not _is_json(answer) and answer.status_code != 204:
@@ -206,22 +206,22 @@ class Server:
                 value: Value = _reader(cast(Hashable, kind)).validate_json(answer.content or b"null")
                 return value
             except ValidationError as error:
-                raise ServerAway(
+                raise ServerUnreachable(
                     f"{self.url} answers in a way that this program does not understand: {error.error_count()} "
                     f"{'field is' if error.error_count() == 1 else 'fields are'} not as expected. Is it of another version?"
                 ) from error
         problem = _parsed(answer)
         raise error_of(answer.status_code, problem) if problem else self._none_of_ours(answer)
 
-    def _none_of_ours(self, answer: httpx.Response) -> ServerAway:
+    def _none_of_ours(self, answer: httpx.Response) -> ServerUnreachable:
         kind = answer.headers.get("content-type", "").partition(";")[0] or "nothing that can be read"
-        return ServerAway(
+        return ServerUnreachable(
             f"{self.url} answers {answer.status_code} with {kind}, which is not the API of a Cortex Plane. Is the address right?"
         )
 
-    def _away(self, error: httpx.HTTPError) -> ServerAway:
+    def _away(self, error: httpx.HTTPError) -> ServerUnreachable:
         why = "it did not answer in time" if isinstance(error, httpx.TimeoutException) else str(error).rstrip(".")
-        return ServerAway(
+        return ServerUnreachable(
             f"{self.url} cannot be reached: {why or type(error).__name__}. Is cortex serve running there, and the address right?"
         )
 
@@ -296,7 +296,7 @@ Kind = Literal["job", "run", "group", "grant", "approval", "schedule"]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundId:
+class _FoundId:
     id: str
 
 
@@ -306,7 +306,7 @@ async def whole_id(server: Server, kind: Kind, beginning: str, *, tenant: str | 
     if is_id(wanted.lower()) and kind != "schedule":
         return wanted.lower()
     path = ("approval-ids",) if kind == "approval" else ("ids", kind)
-    return (await server.get(FoundId, *path, wanted or "-", tenant=tenant)).id
+    return (await server.get(_FoundId, *path, wanted or "-", tenant=tenant)).id
 
 
 # -- pages -------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ LARGEST_PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
+class RemotePage(Generic[Item]):
     items: list[Item]
     next: str | None = None
 
@@ -331,7 +331,7 @@ async def read_pages(
     found: list[Item] = []
     while True:
         wanted = min(limit - len(found), LARGEST_PAGE)
-        page = await server.get(Page[kind], *path, tenant=tenant, limit=wanted, cursor=cursor, **query)  # type: ignore[valid-type]
+        page = await server.get(RemotePage[kind], *path, tenant=tenant, limit=wanted, cursor=cursor, **query)  # type: ignore[valid-type]
         found += page.items
         if page.next is None or len(found) >= limit:
             return found[:limit]

@@ -21,7 +21,7 @@ class NeedsDatabase(InvalidInput):
         )
 
 
-class ServerAway(Unavailable):
+class ServerUnreachable(Unavailable):
     """The server cannot be reached, or what answers there is none of ours."""
 
 

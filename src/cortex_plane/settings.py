@@ -44,7 +44,7 @@ class Settings:
     internal_concurrency: int = 10
     lease_seconds: float = 15.0
     grace_seconds: float = 30.0
-    blocked_limit_seconds: float = 120.0
+    event_loop_timeout: float = 120.0
     payload_limit_bytes: int = 1024 * 1024
     result_limit_bytes: int = 1024 * 1024
     result_max_bytes: int = 64 * 1024 * 1024
@@ -52,16 +52,16 @@ class Settings:
     checkpoint_limit_bytes: int = 1024 * 1024
     internal_api_url: str = ""
     internal_api_token: str = _secret()
-    internal_api_other_token: str = _secret()
+    internal_api_previous_token: str = _secret()
     internal_api_requests_per_second: int = 100
     internal_jwt_secret: str = _secret()
-    internal_jwt_other_secret: str = _secret()
+    internal_jwt_previous_secret: str = _secret()
     internal_jwt_audience: str = "cortex-execution"
-    files: str = ".cortex"
+    data_dir: str = ".cortex"
     http_host: str = "127.0.0.1"
     http_port: int = DEFAULT_PORT
-    http_hosts: str = ""
-    http_secure: bool = False
+    allowed_hosts: str = ""
+    secure_cookies: bool = False
     http_body_limit_bytes: int = 4 * 1024 * 1024
     http_header_timeout_seconds: float = 10.0
     http_body_timeout_seconds: float = 60.0
@@ -114,7 +114,7 @@ DESCRIPTIONS = {
     "internal_concurrency": "How many jobs of the plane's own (notifications, webhooks, slots) a worker runs besides those",
     "lease_seconds": "After this long without a heartbeat a worker counts as lost",
     "grace_seconds": "How long handlers may go on when a worker is asked to stop",
-    "blocked_limit_seconds": "A worker whose event loop is blocked for this long ends itself",
+    "event_loop_timeout": "A worker whose event loop is blocked for this long ends itself",
     "payload_limit_bytes": "The largest payload of a job",
     "result_limit_bytes": "A result of a job that is larger is kept apart from its row, in job_blob",
     "result_max_bytes": "The largest result of a step or a job; one that is larger is refused, and its job fails",
@@ -122,16 +122,16 @@ DESCRIPTIONS = {
     "checkpoint_limit_bytes": "A checkpoint that is larger is refused, and its job fails",
     "internal_api_url": "Where the execution service is that runs what schedules start; otherwise this process itself",
     "internal_api_token": "The secret that the execution service is called with, and accepts",
-    "internal_api_other_token": "Another one that it accepts, while they are exchanged",
+    "internal_api_previous_token": "Another one that it accepts, while they are exchanged",
     "internal_api_requests_per_second": "How many requests it takes from each caller in a second",
     "internal_jwt_secret": "What callers of the execution service sign their tokens with (HS256), instead of sending a secret",
-    "internal_jwt_other_secret": "Another one that it accepts, while they are exchanged",
+    "internal_jwt_previous_secret": "Another one that it accepts, while they are exchanged",
     "internal_jwt_audience": "For whom such a token must be made (aud)",
-    "files": "The folder for logs and artifacts of runs",
+    "data_dir": "The folder for logs and artifacts of runs",
     "http_host": "The address on which cortex serve listens",
     "http_port": "The port on which cortex serve listens",
-    "http_hosts": "The names under which the API is reached, with commas between; * is any",
-    "http_secure": "It is reached by HTTPS: cookies are sent over nothing else",
+    "allowed_hosts": "The names under which the API is reached, with commas between; * is any",
+    "secure_cookies": "It is reached by HTTPS: cookies are sent over nothing else",
     "http_body_limit_bytes": "The largest body of a request",
     "http_header_timeout_seconds": "How long the head of a request may take to arrive",
     "http_body_timeout_seconds": "How long its body may take to arrive",
@@ -256,7 +256,7 @@ def _check(values: dict[str, Any], problems: list[str]) -> None:
         "concurrency",
         "internal_concurrency",
         "lease_seconds",
-        "blocked_limit_seconds",
+        "event_loop_timeout",
         "payload_limit_bytes",
         "result_limit_bytes",
         "result_max_bytes",
@@ -371,7 +371,7 @@ def _check_service(values: dict[str, Any], problems: list[str]) -> None:
 
 _SERVICE_SECRETS = {
     "internal_api_token": SHORTEST_SERVICE_SECRET,
-    "internal_api_other_token": SHORTEST_SERVICE_SECRET,
+    "internal_api_previous_token": SHORTEST_SERVICE_SECRET,
     "internal_jwt_secret": SHORTEST_JWT_SECRET,
-    "internal_jwt_other_secret": SHORTEST_JWT_SECRET,
+    "internal_jwt_previous_secret": SHORTEST_JWT_SECRET,
 }

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from cortex_plane.approvals.channels.base import Channel, Clicks
 from cortex_plane.clock import Clock, SystemClock
-from cortex_plane.errors import InvalidInput, WrongDatabase
+from cortex_plane.errors import DatabaseConfigError, InvalidInput
 from cortex_plane.extras import advice, is_installed, require_extra
 from cortex_plane.grants.execution import LocalExecution
 from cortex_plane.graphs.store import GraphExecutor
@@ -57,7 +57,7 @@ def _new_session(database_url: str, clock: Clock) -> Callable[[], DatabaseSessio
         from cortex_plane.storage.sqlite.database import SqliteDatabase
 
         return partial(SqliteDatabase, _sqlite_path(database_url), clock)
-    raise WrongDatabase(
+    raise DatabaseConfigError(
         f"A database address begins with sqlite:// or postgresql://, not {scheme!r:.20}. "
         "Use sqlite:///file.db or postgresql://user:password@host/database."
     )
@@ -256,7 +256,7 @@ def _check_postgres(database_url: str) -> None:
         for ports in parse_qs(parts.query).get("port", []):
             [int(port) for port in ports.split(",")]
     except ValueError as error:
-        raise WrongDatabase(
+        raise DatabaseConfigError(
             f"The PostgreSQL address cannot be read: {error}. Use postgresql://user:password@host:5432/database."
         ) from None
 
@@ -265,9 +265,9 @@ def _sqlite_path(database_url: str) -> Path:
     """`sqlite:///jobs.db` is relative, `sqlite:////var/jobs.db` is absolute."""
     path = unquote(database_url.removeprefix("sqlite://"))
     if not path.startswith("/") or path == "/":
-        raise WrongDatabase(
+        raise DatabaseConfigError(
             f"{database_url!r:.80} names no file. Use sqlite:///file.db, or sqlite:////folder/file.db for an absolute path."
         )
     if path == "/:memory:":
-        raise WrongDatabase("A database in memory cannot outlive the process, which is all that we are for. Use a file.")
+        raise DatabaseConfigError("A database in memory cannot outlive the process, which is all that we are for. Use a file.")
     return Path(path[1:])

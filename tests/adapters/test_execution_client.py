@@ -11,7 +11,7 @@ import pytest
 from cortex_plane.errors import Unavailable
 from cortex_plane.grants.execution_client import HttpExecution
 from cortex_plane.grants.execution_service import ExecutionRefused
-from cortex_plane.http_client import Answer
+from cortex_plane.http_client import HttpResponse
 from cortex_plane.json import dumps, loads
 
 pytestmark = pytest.mark.anyio
@@ -28,15 +28,15 @@ class Wire:
     headers: dict[str, str] = field(default_factory=dict)
     asked: list[tuple[str, Mapping[str, str], Any]] = field(default_factory=list)
 
-    async def post(self, url: str, *, headers: Mapping[str, str], body: bytes, **options: Any) -> Answer:
+    async def post(self, url: str, *, headers: Mapping[str, str], body: bytes, **options: Any) -> HttpResponse:
         self.asked.append((url, headers, loads(body)))
-        return Answer(self.status, self.headers, dumps(self.body).encode())
+        return HttpResponse(self.status, self.headers, dumps(self.body).encode())
 
-    async def get(self, url: str, *, headers: Mapping[str, str], **options: Any) -> Answer:
+    async def get(self, url: str, *, headers: Mapping[str, str], **options: Any) -> HttpResponse:
         self.asked.append((url, headers, None))
-        return Answer(self.status, self.headers, dumps(self.body).encode())
+        return HttpResponse(self.status, self.headers, dumps(self.body).encode())
 
-    async def patch(self, url: str, **options: Any) -> Answer:
+    async def patch(self, url: str, **options: Any) -> HttpResponse:
         raise NotImplementedError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.http_client import Answer, HttpxClient, NoAnswer, PrivateAddress
+from cortex_plane.http_client import HttpResponse, HttpxClient, NoResponse, PrivateAddress
 from tests.webhooks.receiver import Receiver, answer, receiver
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +50,7 @@ def names(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> Names:
     return made
 
 
-async def post(port: int, **options: Any) -> Answer:
+async def post(port: int, **options: Any) -> HttpResponse:
     asked = {"timeout_seconds": 5.0, "answer_limit_bytes": 1000, "allow_private": True, **options}
     return await HttpxClient().post(f"http://{HOST}:{port}/in", headers=SIGNED, body=BODY, **asked)
 
@@ -84,7 +84,7 @@ async def test_an_address_that_cannot_be_reached_gives_way_to_the_next(inbox: Re
 
 async def test_no_address_at_all_is_no_answer(inbox: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     names(monkeypatch, [])
-    with pytest.raises(NoAnswer, match="it has no address"):
+    with pytest.raises(NoResponse, match="it has no address"):
         await post(inbox.port)
 
 
@@ -116,7 +116,7 @@ async def test_the_certificate_must_name_the_host_that_was_asked_for() -> None:
     server = await asyncio.start_server(listen, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     options: dict[str, Any] = {"timeout_seconds": 5.0, "answer_limit_bytes": 10, "allow_private": True}
-    with pytest.raises(NoAnswer):
+    with pytest.raises(NoResponse):
         await HttpxClient().post(f"https://localhost:{port}/", headers=SIGNED, body=BODY, **options)
     server.close()
 

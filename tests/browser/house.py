@@ -131,7 +131,7 @@ async def _refuse(route: Route) -> None:
 @asynccontextmanager
 async def house_on(database_url: str, browser: Browser, folder: Path) -> AsyncIterator[House]:
     """At its end, what went wrong on any page is told."""
-    settings = Settings(database_url=database_url, files=str(folder / "files"), grace_seconds=0.2, http_port=0)
+    settings = Settings(database_url=database_url, data_dir=str(folder / "files"), grace_seconds=0.2, http_port=0)
     plane = Plane(settings=settings)
     async with served(create_dashboard(plane)) as root:
         house = House(plane, root, browser)

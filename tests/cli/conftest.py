@@ -77,7 +77,7 @@ def cortex(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 
 def demo_plane(database_url: str, files: Path) -> Plane:
     """Agents for every ending."""
-    plane = Plane(settings=Settings(database_url=database_url, files=str(files)))
+    plane = Plane(settings=Settings(database_url=database_url, data_dir=str(files)))
 
     @plane.agent("greet")
     async def greet(ctx: Context, name: str = "world", group: dict[str, Any] | None = None) -> str:

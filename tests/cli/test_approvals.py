@@ -157,15 +157,15 @@ def test_a_channel_of_the_app_is_linked_with_the_app(cortex: Cortex, folder: Pat
 def test_people_are_listed_linked_grouped_and_disabled(cortex: Cortex) -> None:
     linked = json.loads(cortex("users", "link", "ada", "telegram", "42", "--json").out)
     taken = cortex("users", "link", "bob", "telegram", "42")
-    cortex("users", "group", "managers")
-    cortex("users", "join", "ada", "managers")
-    again = cortex("users", "join", "ada", "managers")
-    groups = cortex("users", "groups")
+    cortex("user-groups", "add", "managers")
+    cortex("user-groups", "join", "ada", "managers")
+    again = cortex("user-groups", "join", "ada", "managers")
+    groups = cortex("user-groups", "list")
     cortex("users", "disable", "bob", "--reason", "on leave")
     listed = json.loads(cortex("users", "list", "--json").out)["users"]
     shown = cortex("users", "show", "ada")
     unlinked = cortex("users", "unlink", "ada", linked["id"])
-    left = cortex("users", "leave", "ada", "managers")
+    left = cortex("user-groups", "leave", "ada", "managers")
 
     assert taken.code == 4
     assert again.out == "ada was in managers already.\n"

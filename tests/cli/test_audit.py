@@ -12,10 +12,10 @@ import pytest
 from cortex_plane import Plane
 from cortex_plane.audit import cli as audit
 from cortex_plane.audit.cli import MOST_FINDINGS, sentence
-from cortex_plane.audit.model import Finding, FindingKind
+from cortex_plane.audit.model import FindingKind, SealFinding
 from cortex_plane.audit.sealer import Sealer
 from cortex_plane.audit.service import AuditLog
-from cortex_plane.errors import InvalidInput, WrongDatabase
+from cortex_plane.errors import DatabaseConfigError, InvalidInput
 from cortex_plane.retention import cli as retention
 from cortex_plane.testing import ManualClock
 from tests.contract.support import raw_client
@@ -125,7 +125,7 @@ def test_a_limit_out_of_range_is_refused(run: Run, limit: int) -> None:
 
 def test_looking_makes_no_database(run: Run) -> None:
     for command in (audit.list_entries(), audit.verify()):
-        with pytest.raises(WrongDatabase, match="There is no database file"):
+        with pytest.raises(DatabaseConfigError, match="There is no database file"):
             run(command)
 
 
@@ -222,9 +222,9 @@ def test_very_many_findings_are_cut(run: Run, database_url: str, run_in: RunIn) 
 
 @pytest.mark.parametrize("kind", FindingKind)
 def test_every_finding_has_its_sentence(kind: FindingKind) -> None:
-    assert sentence(Finding(kind, 1, 2, 3)).endswith(".")
+    assert sentence(SealFinding(kind, 1, 2, 3)).endswith(".")
 
 
 def test_several_missing_seals_are_one_sentence() -> None:
-    assert sentence(Finding(FindingKind.SEAL_MISSING, 2, last_seal=2)) == "The seal is missing."
-    assert sentence(Finding(FindingKind.SEAL_MISSING, 2, last_seal=9)) == "The seals up to 9 are missing."
+    assert sentence(SealFinding(FindingKind.SEAL_MISSING, 2, last_seal=2)) == "The seal is missing."
+    assert sentence(SealFinding(FindingKind.SEAL_MISSING, 2, last_seal=9)) == "The seals up to 9 are missing."

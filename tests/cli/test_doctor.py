@@ -42,7 +42,7 @@ Settings
   internal_concurrency  10  default
   lease_seconds  15.0  default
   grace_seconds  30.0  default
-  blocked_limit_seconds  120.0  default
+  event_loop_timeout  120.0  default
   payload_limit_bytes  1048576  default
   result_limit_bytes  1048576  default
   result_max_bytes  67108864  default
@@ -50,16 +50,16 @@ Settings
   checkpoint_limit_bytes  1048576  default
   internal_api_url  default
   internal_api_token  default
-  internal_api_other_token  default
+  internal_api_previous_token  default
   internal_api_requests_per_second  100  default
   internal_jwt_secret  default
-  internal_jwt_other_secret  default
+  internal_jwt_previous_secret  default
   internal_jwt_audience  cortex-execution  default
-  files  .cortex  default
+  data_dir  .cortex  default
   http_host  127.0.0.1  default
   http_port  8700  default
-  http_hosts  default
-  http_secure  False  default
+  allowed_hosts  default
+  secure_cookies  False  default
   http_body_limit_bytes  4194304  default
   http_header_timeout_seconds  10.0  default
   http_body_timeout_seconds  60.0  default
@@ -200,14 +200,14 @@ def test_workers_are_listed_while_they_live(cortex: Cortex, folder: Path, run_in
 
 
 def test_each_setting_is_shown_with_its_origin(cortex: Cortex, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "cortex.toml").write_text('concurrency = 5\nfiles = "out"\n')
+    (folder / "cortex.toml").write_text('concurrency = 5\ndata_dir = "out"\n')
     monkeypatch.setenv("CORTEX_CONCURRENCY", "7")
 
     report = json.loads(cortex("doctor", "--json", "--database-url", "sqlite:///x.db").out)
 
     origins = {setting["name"]: (setting["value"], setting["from"]) for setting in report["settings"]}
     assert origins["concurrency"] == (7, "CORTEX_CONCURRENCY")
-    assert origins["files"] == ("out", "cortex.toml")
+    assert origins["data_dir"] == ("out", "cortex.toml")
     assert origins["database_url"] == ("sqlite:///x.db", "--database-url")
     assert origins["log_level"] == ("info", "default")
 
@@ -247,7 +247,7 @@ def test_a_secret_that_is_wrong_is_not_repeated(cortex: Cortex, monkeypatch: pyt
 
 def test_of_a_secret_it_is_only_said_that_there_is_one(cortex: Cortex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTEX_INTERNAL_API_TOKEN", "a-secret-of-the-service")
-    monkeypatch.setenv("CORTEX_INTERNAL_JWT_OTHER_SECRET", "a-secret-that-services-sign-their-tokens-with")
+    monkeypatch.setenv("CORTEX_INTERNAL_JWT_PREVIOUS_SECRET", "a-secret-that-services-sign-their-tokens-with")
 
     result = cortex("doctor")
 

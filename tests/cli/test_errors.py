@@ -17,7 +17,7 @@ from cortex_plane import (
     UnknownAgent,
 )
 from cortex_plane.cli.errors import exit_code_of, guarded
-from cortex_plane.errors import StorageFull, WrongDatabase
+from cortex_plane.errors import DatabaseConfigError, StorageFull
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from cortex_plane.errors import StorageFull, WrongDatabase
         (UnknownAgent("x", []), 3),
         (Conflict("x"), 4),
         (Unavailable("x"), 5),
-        (WrongDatabase("x"), 5),
+        (DatabaseConfigError("x"), 5),
         (StorageFull("x"), 5),
         (Denied("x"), 6),
         (JobFailed("x", "y"), 7),

@@ -47,7 +47,7 @@ def test_a_queue_is_paused_limited_and_shared(run: Callable[..., Result]) -> Non
     assert run("queues", "pause", "default", "--reason", "slow").out == 'Paused queue "default".\n'
     assert run("queues", "pause", "default").out == 'It was paused already: queue "default".\n'
     assert run("queues", "limit", "default", "--running", "5").out == 'At most 5 jobs of queue "default" run at a time.\n'
-    assert run("queues", "share", "default").out == 'The tenants of queue "default" take turns.\n'
+    assert run("queues", "fair-share", "default").out == 'The tenants of queue "default" take turns.\n'
 
     [queue] = json.loads(run("queues", "list", "--json").out)
     assert (queue["queue"], queue["ready"], queue["running"]) == ("default", 3, 0)

@@ -41,31 +41,32 @@ Jobs
   jobs why       Say why a job is not running.
   jobs move      Move a waiting job within its queue.
   jobs priority  Change the priority of a waiting job.
-  runs           Look at the executions of jobs.
+  runs           Inspect the runs of jobs.
 
 Steering
-  queues         See what waits where; pause, limit and share.
-  workers        See who runs jobs, and ask one to leave.
-  gate           Stop everything at once, and start it again.
-  approvals      See what waits for people, and decide it.
-  templates      Keep job definitions, and submit from them.
-  groups         Submit jobs that belong together, and look at them.
+  queues         List, pause and limit queues, agents and tenants.
+  workers        List and drain workers.
+  gate           Stop new work everywhere, and start it again.
+  approvals      List and decide approvals.
+  templates      Save job definitions, and submit jobs from them.
+  groups         Submit and inspect groups of jobs.
   schedules      Run agents, templates and graphs by cron rules.
-  grants         Under which scheduled work runs; revoke one to stop it.
-  billing        Who is charged for that, and how much.
-  webhooks       Tell others when jobs end.
+  grants         Manage the permissions that scheduled work runs under.
+  billing        Manage the accounts that scheduled work is charged to.
+  webhooks       Send signed messages when jobs end.
 
-Care
-  tenants        Who owns jobs.
-  keys           What programs sign in with.
-  sessions       Conversations that jobs come out of.
-  users          People who sign in, decide, and are asked.
-  budgets        What agents and tenants may spend.
-  retention      How long finished jobs are kept.
-  checkpoints    Check what is recorded of jobs, and try new code on it.
-  schema         Print the shape of what is stored.
-  audit          See who did what, and check that the record is untouched.
-  db             Look after the database.
+Administration
+  tenants        Manage the tenants that own jobs.
+  keys           Manage API keys.
+  sessions       Manage the conversations that jobs belong to.
+  users          Manage users: roles, passwords and addresses.
+  user-groups    Manage groups of users, for approvals.
+  budgets        Limit what agents and tenants may spend.
+  retention      Set how long finished jobs are kept.
+  checkpoints    Verify checkpoints, and test new code against them.
+  schema         Print the JSON Schema of stored data.
+  audit          List audit entries, and verify the audit log.
+  db             Inspect and upgrade the database.
   completion     Print the script by which a shell completes commands and options.
   doctor         Check this installation and say what is wrong.
 
@@ -84,7 +85,7 @@ Exit codes: 0 done, 1 unexpected, 2 wrong input, 3 not found, 4 conflict, 5 unav
 JOBS_PAGE = """\
 Usage: cortex jobs COMMAND
 
-Submit jobs, look at them and steer them.
+Submit, inspect and control jobs.
 
 Commands
   submit    Submit a job for an agent.

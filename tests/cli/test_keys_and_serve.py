@@ -52,7 +52,7 @@ def test_where_there_is_no_key_it_is_said_how_to_make_one(made: Cortex) -> None:
         (("keys", "add", "x", "--role", "admin", "--user", "nobody"), 3, 'There is no user "nobody".'),
         (("keys", "add", "x", "--role", "admin", "--days", "0"), 2, "ttl_seconds must be more than 0"),
         (("keys", "revoke", "nothing"), 3, "There is no API key nothing."),
-        (("users", "grant", "nobody", "admin"), 3, 'There is no user "nobody".'),
+        (("users", "add-role", "nobody", "admin"), 3, 'There is no user "nobody".'),
         (("users", "add", "ada"), 2, "password must have 10"),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_user_is_added_with_a_password_from_standard_input(made: Cortex) -> No
 
     assert json.loads(added.out)["given"] == [{"role": "admin", "tenant": None, "tenant_id": None}]
     assert again.code == 4
-    assert made("users", "withdraw", "ada", "admin").code == 0
+    assert made("users", "remove-role", "ada", "admin").code == 0
     assert made("users", "password", "ada", stdin="another good one\n").code == 0
 
 

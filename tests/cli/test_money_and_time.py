@@ -35,7 +35,7 @@ MINE = {
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     for group in ("tenants", "budgets", "retention"):
         monkeypatch.setitem(GROUPS, group, GROUPS.get(group, "Test."))
-        monkeypatch.setitem(front_page.HEADINGS, group, front_page.HEADINGS.get(group, "Care"))
+        monkeypatch.setitem(front_page.HEADINGS, group, front_page.HEADINGS.get(group, "Administration"))
     for path, command in MINE.items():
         monkeypatch.setitem(COMMANDS, path, COMMANDS.get(path, command))
 

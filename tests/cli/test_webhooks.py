@@ -101,17 +101,17 @@ def test_a_bad_address_is_refused_by_name(hooks: Callable[..., Result]) -> None:
 def test_a_test_message_that_fails_is_dead_until_it_is_sent_again(
     hooks: Callable[..., Result], endpoint_id: str, run_in: RunIn, database_url: str
 ) -> None:
-    assert hooks("dead").out == "Everything was delivered, or is still being tried.\n"
+    assert hooks("dead-letters").out == "Everything was delivered, or is still being tried.\n"
     submitted = hooks("test", endpoint_id)
     assert submitted.shown.startswith("Submitted delivery <id>\nTo follow it:  cortex jobs watch <id>")
     run_in(database_url, fail_all)
 
-    heading, row, *_ = hooks("dead").shown.splitlines()
+    heading, row, *_ = hooks("dead-letters").shown.splitlines()
     assert heading.split() == ["ID", "EVENT", "TRIES", "FAILED", "WHERE", "AND", "WHY"]
     assert row.split()[:3] == ["<id>", "webhook.test", "1"]
-    [letter] = json.loads(hooks("dead", "--json").out)["dead_letters"]
+    [letter] = json.loads(hooks("dead-letters", "--json").out)["dead_letters"]
     assert (letter["endpoint_id"], letter["error_message"]) == (endpoint_id, "The receiver answered 500.")
 
     again = hooks("redeliver", letter["job_id"], "--json")
     assert json.loads(again.out)["id"] != letter["job_id"]
-    assert json.loads(hooks("dead", "--json").out)["dead_letters"] == []
+    assert json.loads(hooks("dead-letters", "--json").out)["dead_letters"] == []

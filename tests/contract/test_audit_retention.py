@@ -15,7 +15,7 @@ from cortex_plane.audit import service as sealing
 from cortex_plane.audit import service as verifying
 from cortex_plane.audit.cli import _exported
 from cortex_plane.audit.export import seal_target
-from cortex_plane.audit.model import PRUNED, AuditEntry, AuditFilter, Finding, FindingKind, StoredEntry
+from cortex_plane.audit.model import PRUNED, AuditEntry, AuditFilter, FindingKind, SealFinding, StoredEntry
 from cortex_plane.audit.service import AuditReport, export_seals, seal_audit, verify_audit
 from cortex_plane.clock import as_datetime
 from cortex_plane.ids import new_id
@@ -217,21 +217,21 @@ async def test_an_entry_that_was_removed_by_hand_is_still_found(log: Scene, raw:
     await prune(log, raw)
     await corrupt(raw, f"delete from cortex.audit_log where seq = {seq}")
 
-    assert (await verify_audit(log.store)).findings == [Finding(K.ENTRY_MISSING, 3, seq)]
+    assert (await verify_audit(log.store)).findings == [SealFinding(K.ENTRY_MISSING, 3, seq)]
 
 
 async def test_an_entry_in_a_pruned_place_is_found(log: Scene, raw: Raw) -> None:
     await prune(log, raw)
     await corrupt(raw, insertion(raw, 5, "forged").replace("where seq = 1", "where seq = 7"))
 
-    assert (await verify_audit(log.store)).findings == [Finding(K.ENTRY_ADDED, 2, 5)]
+    assert (await verify_audit(log.store)).findings == [SealFinding(K.ENTRY_ADDED, 2, 5)]
 
 
 async def test_a_pruned_seal_that_was_changed_is_found(log: Scene, raw: Raw) -> None:
     await prune(log, raw)
     await corrupt(raw, "update cortex.audit_seal set first_seq = 2 where number = 1")
 
-    assert (await verify_audit(log.store)).findings == [Finding(K.SEAL_CHANGED, 1)]
+    assert (await verify_audit(log.store)).findings == [SealFinding(K.SEAL_CHANGED, 1)]
 
 
 async def test_a_removal_that_is_passed_off_as_pruning_is_found(log: Scene, raw: Raw) -> None:
@@ -243,7 +243,7 @@ async def test_a_removal_that_is_passed_off_as_pruning_is_found(log: Scene, raw:
         "(select number, digest, last_seq from cortex.audit_seal where number = 3)",
     )
 
-    assert (await verify_audit(log.store)).findings == [Finding(K.PRUNING_UNRECORDED, 3)]
+    assert (await verify_audit(log.store)).findings == [SealFinding(K.PRUNING_UNRECORDED, 3)]
 
 
 async def test_a_mark_that_was_taken_away_is_found(log: Scene, raw: Raw) -> None:
@@ -261,20 +261,22 @@ async def test_a_cut_off_end_is_still_found_against_exported_seals(log: Scene, r
 
     await corrupt(raw, "delete from cortex.audit_seal where number = 3")
 
-    assert (await verify_audit(log.store, _exported(tmp_path / "seals"))).findings == [Finding(K.SEAL_MISSING, 3, last_seal=3)]
+    assert (await verify_audit(log.store, _exported(tmp_path / "seals"))).findings == [
+        SealFinding(K.SEAL_MISSING, 3, last_seal=3)
+    ]
 
 
 async def test_a_cut_off_end_below_the_mark_is_found_without_any_export(log: Scene, raw: Raw) -> None:
     await prune(log, raw)
     await corrupt(raw, "delete from cortex.audit_seal where number >= 2")
 
-    assert Finding(K.SEAL_MISSING, 2, last_seal=2) in (await verify_audit(log.store)).findings
+    assert SealFinding(K.SEAL_MISSING, 2, last_seal=2) in (await verify_audit(log.store)).findings
 
 
 FORGED = {
-    "changed": ("update cortex.audit_log set actor = 'eve' where seq = 5", Finding(K.ENTRY_CHANGED, 2, 5)),
-    "removed": ("delete from cortex.audit_log where seq = 5", Finding(K.ENTRY_MISSING, 2, 5)),
-    "seal": ("update cortex.audit_seal set last_seq = 5 where number = 2", Finding(K.SEAL_CHANGED, 2)),
+    "changed": ("update cortex.audit_log set actor = 'eve' where seq = 5", SealFinding(K.ENTRY_CHANGED, 2, 5)),
+    "removed": ("delete from cortex.audit_log where seq = 5", SealFinding(K.ENTRY_MISSING, 2, 5)),
+    "seal": ("update cortex.audit_seal set last_seq = 5 where number = 2", SealFinding(K.SEAL_CHANGED, 2)),
 }
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from cortex_plane.errors import NotWaiting, QueueBusy
+from cortex_plane.errors import JobNotQueued, QueueBusy
 from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import Claimed, JobId, WorkerId
 from cortex_plane.jobs.outcomes import Done
@@ -148,7 +148,7 @@ class Model(RuleBasedStateMachine):
         job = data.draw(st.sampled_from(sorted(self.running)))
         try:
             self.do(move_job(self.store, job, Place.FRONT))
-        except NotWaiting:
+        except JobNotQueued:
             return
         raise AssertionError("It was moved.")
 

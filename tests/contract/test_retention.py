@@ -14,7 +14,7 @@ from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import DEFAULT_TENANT_ID, JobId
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.retention import service as pruning
-from cortex_plane.retention.model import Condemned, RetentionRule
+from cortex_plane.retention.model import ExpiredJob, RetentionRule
 from cortex_plane.retention.service import add_rule, prune_jobs, remove_rule
 from tests.contract.support import Raw, Scene, into
 from tests.contract.test_repair import triggers_off
@@ -337,5 +337,5 @@ async def test_what_is_deleted_meanwhile_is_neither_counted_nor_recorded(scene: 
     [looked_at] = await scene.store.retention.window(None, 10)
     assert await prune(scene) == 1
 
-    assert await scene.store.retention.delete([Condemned(looked_at, made)], "test") == 0
+    assert await scene.store.retention.delete([ExpiredJob(looked_at, made)], "test") == 0
     assert len(await epitaphs(scene, job_id)) == 1

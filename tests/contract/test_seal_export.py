@@ -13,7 +13,7 @@ import pytest
 
 from cortex_plane.audit.cli import _exported
 from cortex_plane.audit.export import AwsCredentials, s3_url, seal_target, signed
-from cortex_plane.audit.model import Finding, FindingKind
+from cortex_plane.audit.model import FindingKind, SealFinding
 from cortex_plane.audit.sealer import REST_AFTER_TROUBLE_SECONDS, SealExporter
 from cortex_plane.audit.service import export_seals, verify_audit
 from cortex_plane.errors import InvalidInput, Unavailable
@@ -35,7 +35,7 @@ async def test_a_cut_off_end_shows_against_exported_seals(log: Scene, raw: Raw, 
     await corrupt(raw, "delete from cortex.audit_seal where number = 3", "delete from cortex.audit_log where seq > 7")
 
     assert (await verify_audit(log.store)).sound
-    assert (await verify_audit(log.store, _exported(file))).findings == [Finding(FindingKind.SEAL_MISSING, 3, last_seal=3)]
+    assert (await verify_audit(log.store, _exported(file))).findings == [SealFinding(FindingKind.SEAL_MISSING, 3, last_seal=3)]
 
 
 async def test_seals_that_were_made_anew_show_against_exported_ones(log: Scene, raw: Raw, tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ async def test_seals_that_were_made_anew_show_against_exported_ones(log: Scene, 
     true = await names(log)
     file.write_text("\n".join([true[0], f"2:{'0' * 64}", true[2]]))
 
-    assert (await verify_audit(log.store, _exported(file))).findings == [Finding(FindingKind.SEAL_REPLACED, 2)]
+    assert (await verify_audit(log.store, _exported(file))).findings == [SealFinding(FindingKind.SEAL_REPLACED, 2)]
 
 
 async def test_a_file_of_seals_holds_a_line_for_each_and_nothing_of_the_entries(log: Scene, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from cortex_plane.audit import service as sealing
 from cortex_plane.audit import service as verifying
-from cortex_plane.audit.model import AuditEntry, Finding, FindingKind, Seal, seal_after
+from cortex_plane.audit.model import AuditEntry, FindingKind, Seal, SealFinding, seal_after
 from cortex_plane.audit.service import seal_audit, verify_audit
 from cortex_plane.errors import InvalidInput
 from cortex_plane.jobs.model import DEFAULT_TENANT_ID
@@ -51,7 +51,7 @@ def insertion(raw: Raw, seq: int, object_id: str) -> str:
     )
 
 
-async def findings(scene: Scene, known: str | None = None) -> list[Finding]:
+async def findings(scene: Scene, known: str | None = None) -> list[SealFinding]:
     return (await verify_audit(scene.store, known)).findings
 
 
@@ -93,14 +93,14 @@ CHANGES = {
 async def test_a_changed_entry_is_found(log: Scene, raw: Raw, change: str) -> None:
     await corrupt(raw, f"update cortex.audit_log set {CHANGES[change]} where seq = 6")
 
-    assert await findings(log) == [Finding(K.ENTRY_CHANGED, 2, 6)]
+    assert await findings(log) == [SealFinding(K.ENTRY_CHANGED, 2, 6)]
 
 
 async def test_a_time_that_was_moved_by_one_microsecond_is_found(log: Scene, raw: Raw) -> None:
     later = "at + 1" if raw.kind == "sqlite" else "at + interval '1 microsecond'"
     await corrupt(raw, f"update cortex.audit_log set at = {later} where seq = 1")
 
-    assert await findings(log) == [Finding(K.ENTRY_CHANGED, 1, 1)]
+    assert await findings(log) == [SealFinding(K.ENTRY_CHANGED, 1, 1)]
 
 
 async def test_details_that_say_the_same_in_other_words_are_the_same(log: Scene, raw: Raw) -> None:
@@ -114,13 +114,13 @@ async def test_details_that_say_the_same_in_other_words_are_the_same(log: Scene,
 async def test_a_deleted_entry_is_found(log: Scene, raw: Raw, seq: int, seal: int) -> None:
     await corrupt(raw, f"delete from cortex.audit_log where seq = {seq}")
 
-    assert await findings(log) == [Finding(K.ENTRY_MISSING, seal, seq)]
+    assert await findings(log) == [SealFinding(K.ENTRY_MISSING, seal, seq)]
 
 
 async def test_a_whole_seal_of_deleted_entries_is_found(log: Scene, raw: Raw) -> None:
     await corrupt(raw, "delete from cortex.audit_log where seq between 5 and 7")
 
-    assert await findings(log) == [Finding(K.ENTRY_MISSING, 2, seq) for seq in (5, 6, 7)]
+    assert await findings(log) == [SealFinding(K.ENTRY_MISSING, 2, seq) for seq in (5, 6, 7)]
 
 
 async def test_two_entries_that_changed_places_are_found(log: Scene, raw: Raw) -> None:
@@ -131,40 +131,44 @@ async def test_two_entries_that_changed_places_are_found(log: Scene, raw: Raw) -
         "where seq in (5, 6)",
     )
 
-    assert await findings(log) == [Finding(K.ENTRY_MOVED, 2, 5, 6), Finding(K.ENTRY_MOVED, 2, 6, 5)]
+    assert await findings(log) == [SealFinding(K.ENTRY_MOVED, 2, 5, 6), SealFinding(K.ENTRY_MOVED, 2, 6, 5)]
 
 
 async def test_a_renumbered_entry_is_found(log: Scene, raw: Raw) -> None:
     await corrupt(raw, insertion(raw, 4, "6"), "delete from cortex.audit_log where seq = 6")
 
-    assert await findings(log) == [Finding(K.ENTRY_MOVED, 2, 4, 6)]
+    assert await findings(log) == [SealFinding(K.ENTRY_MOVED, 2, 4, 6)]
 
 
 @pytest.mark.parametrize(("seq", "seal"), [(4, 2), (0, 1), (-5, 1)])
 async def test_an_entry_that_was_put_into_a_gap_of_a_sealed_range_is_found(log: Scene, raw: Raw, seq: int, seal: int) -> None:
     await corrupt(raw, insertion(raw, seq, "forged"))
 
-    assert await findings(log) == [Finding(K.ENTRY_ADDED, seal, seq)]
+    assert await findings(log) == [SealFinding(K.ENTRY_ADDED, seal, seq)]
 
 
 async def test_an_entry_that_left_its_seal_for_another_is_missed_there_and_strange_here(log: Scene, raw: Raw) -> None:
     await corrupt(raw, insertion(raw, 4, "10"), "delete from cortex.audit_log where seq = 10")
 
-    assert await findings(log) == [Finding(K.ENTRY_ADDED, 2, 4), Finding(K.ENTRY_MISSING, 3, 10)]
+    assert await findings(log) == [SealFinding(K.ENTRY_ADDED, 2, 4), SealFinding(K.ENTRY_MISSING, 3, 10)]
 
 
 # -- seals -----------------------------------------------------------------------------------------
 
 ZEROS = "0" * 64
-SEAL_CHANGES: dict[str, tuple[str, list[Finding]]] = {
-    "first_seq": ("first_seq = 4", [Finding(K.SEAL_CHANGED, 2)]),
-    "last_seq": ("last_seq = 6", [Finding(K.SEAL_CHANGED, 2)]),
-    "last_seq further": ("last_seq = 100", [Finding(K.SEAL_CHANGED, 2)]),
-    "digest": (f"digest = '{ZEROS}'", [Finding(K.SEAL_CHANGED, 2), Finding(K.LINK_BROKEN, 3)]),
-    "previous_digest": (f"previous_digest = '{ZEROS}'", [Finding(K.LINK_BROKEN, 2), Finding(K.SEAL_CHANGED, 2)]),
+SEAL_CHANGES: dict[str, tuple[str, list[SealFinding]]] = {
+    "first_seq": ("first_seq = 4", [SealFinding(K.SEAL_CHANGED, 2)]),
+    "last_seq": ("last_seq = 6", [SealFinding(K.SEAL_CHANGED, 2)]),
+    "last_seq further": ("last_seq = 100", [SealFinding(K.SEAL_CHANGED, 2)]),
+    "digest": (f"digest = '{ZEROS}'", [SealFinding(K.SEAL_CHANGED, 2), SealFinding(K.LINK_BROKEN, 3)]),
+    "previous_digest": (f"previous_digest = '{ZEROS}'", [SealFinding(K.LINK_BROKEN, 2), SealFinding(K.SEAL_CHANGED, 2)]),
     "number": (
         "number = 9",
-        [Finding(K.SEAL_MISSING, 2, last_seal=2), Finding(K.SEAL_MISSING, 4, last_seal=8), Finding(K.SEAL_CHANGED, 9)],
+        [
+            SealFinding(K.SEAL_MISSING, 2, last_seal=2),
+            SealFinding(K.SEAL_MISSING, 4, last_seal=8),
+            SealFinding(K.SEAL_CHANGED, 9),
+        ],
     ),
 }
 
@@ -188,7 +192,7 @@ async def test_a_changed_seal_is_found(log: Scene, raw: Raw, change: str) -> Non
 async def test_time_and_fingerprints_of_a_seal_are_sealed_too(log: Scene, raw: Raw, columns: dict[str, str]) -> None:
     await corrupt(raw, f"update cortex.audit_seal set {columns[raw.kind]} where number = 2")
 
-    assert await findings(log) == [Finding(K.SEAL_CHANGED, 2)]
+    assert await findings(log) == [SealFinding(K.SEAL_CHANGED, 2)]
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -199,7 +203,7 @@ async def test_a_deleted_seal_is_found_and_the_others_still_prove_theirs(log: Sc
         "update cortex.audit_log set actor = 'eve' where seq = 9",
     )
 
-    assert await findings(log) == [Finding(K.SEAL_MISSING, number, last_seal=number), Finding(K.ENTRY_CHANGED, 3, 9)]
+    assert await findings(log) == [SealFinding(K.SEAL_MISSING, number, last_seal=number), SealFinding(K.ENTRY_CHANGED, 3, 9)]
 
 
 async def test_everything_is_found_not_only_the_first(log: Scene, raw: Raw) -> None:
@@ -212,11 +216,11 @@ async def test_everything_is_found_not_only_the_first(log: Scene, raw: Raw) -> N
     )
 
     assert await findings(log) == [
-        Finding(K.ENTRY_MISSING, 1, 2),
-        Finding(K.ENTRY_CHANGED, 1, 3),
-        Finding(K.ENTRY_ADDED, 2, 4),
-        Finding(K.ENTRY_CHANGED, 2, 7),
-        Finding(K.SEAL_CHANGED, 3),
+        SealFinding(K.ENTRY_MISSING, 1, 2),
+        SealFinding(K.ENTRY_CHANGED, 1, 3),
+        SealFinding(K.ENTRY_ADDED, 2, 4),
+        SealFinding(K.ENTRY_CHANGED, 2, 7),
+        SealFinding(K.SEAL_CHANGED, 3),
     ]
 
 
@@ -242,7 +246,7 @@ async def test_a_seal_that_was_made_anew_no_longer_fits_the_next(log: Scene, raw
     await corrupt(raw, "update cortex.audit_log set actor = 'eve' where seq = 6")
     await make_anew(log, raw, 2, 2)
 
-    assert await findings(log) == [Finding(K.LINK_BROKEN, 3)]
+    assert await findings(log) == [SealFinding(K.LINK_BROKEN, 3)]
 
 
 async def test_an_end_that_was_made_anew_shows_only_against_a_seal_that_was_kept(log: Scene, raw: Raw) -> None:
@@ -251,7 +255,7 @@ async def test_an_end_that_was_made_anew_shows_only_against_a_seal_that_was_kept
     await make_anew(log, raw, 2, 3)
 
     assert await findings(log) == []
-    assert await findings(log, kept) == [Finding(K.SEAL_REPLACED, 3)]
+    assert await findings(log, kept) == [SealFinding(K.SEAL_REPLACED, 3)]
 
 
 async def test_a_cut_off_end_shows_only_against_a_seal_that_was_kept(log: Scene, raw: Raw) -> None:
@@ -261,7 +265,7 @@ async def test_a_cut_off_end_shows_only_against_a_seal_that_was_kept(log: Scene,
 
     assert (report.findings, report.sealed, report.unsealed) == ([], 6, 1)
     assert await findings(log, middle) == []
-    assert await findings(log, kept) == [Finding(K.SEAL_MISSING, 3, last_seal=3)]
+    assert await findings(log, kept) == [SealFinding(K.SEAL_MISSING, 3, last_seal=3)]
 
 
 async def test_a_cut_off_end_that_was_sealed_again_shows_against_a_seal_that_was_kept(log: Scene, raw: Raw) -> None:
@@ -270,7 +274,7 @@ async def test_a_cut_off_end_that_was_sealed_again_shows_against_a_seal_that_was
     await seal_audit(log.store, 12, log.now)
 
     assert await findings(log) == []
-    assert await findings(log, kept) == [Finding(K.SEAL_REPLACED, 3)]
+    assert await findings(log, kept) == [SealFinding(K.SEAL_REPLACED, 3)]
 
 
 async def test_a_kept_seal_is_recognised(log: Scene) -> None:

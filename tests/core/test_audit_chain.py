@@ -16,10 +16,10 @@ from cortex_plane.audit.model import (
     BEFORE_ALL,
     FIRST_PREVIOUS,
     AuditEntry,
-    Finding,
     FindingKind,
     Look,
     Seal,
+    SealFinding,
     StoredEntry,
     canonical,
     check_link,
@@ -225,10 +225,10 @@ def test_links_are_checked_from_the_first_seal_on() -> None:
     [other] = chain(entries("x"))
 
     assert check_link(None, one) == check_link(one, two) == check_link(two, three) == []
-    assert check_link(None, three) == [Finding(K.SEAL_MISSING, 1, last_seal=2)]
-    assert check_link(one, three) == [Finding(K.SEAL_MISSING, 2, last_seal=2)]
-    assert check_link(other, two) == [Finding(K.LINK_BROKEN, 2)]
-    assert check_link(None, replace(one, previous_digest=two.digest)) == [Finding(K.LINK_BROKEN, 1)]
+    assert check_link(None, three) == [SealFinding(K.SEAL_MISSING, 1, last_seal=2)]
+    assert check_link(one, three) == [SealFinding(K.SEAL_MISSING, 2, last_seal=2)]
+    assert check_link(other, two) == [SealFinding(K.LINK_BROKEN, 2)]
+    assert check_link(None, replace(one, previous_digest=two.digest)) == [SealFinding(K.LINK_BROKEN, 1)]
 
 
 def test_a_range_begins_right_after_the_seal_before_if_that_one_can_be_trusted() -> None:

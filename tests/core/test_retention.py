@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from cortex_plane.jobs.model import JobId, TenantId
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.retention.model import (
+    Candidate,
     HeldBack,
-    LookedAt,
     RetentionRule,
     RuleId,
     check_keep,
-    condemned,
     deletable,
+    expired_jobs,
     governing,
     too_young,
 )
@@ -30,10 +30,10 @@ def rule(keep: int = 0, **what: object) -> RetentionRule:
     return RetentionRule(RuleId(str(what)), keep, **what)  # type: ignore[arg-type]
 
 
-def job(finished: int | None = 10, created: int = 20) -> LookedAt:
+def job(finished: int | None = 10, created: int = 20) -> Candidate:
     ended = None if finished is None else NOW - timedelta(seconds=finished)
     status = JobStatus.RUNNING if finished is None else JobStatus.FAILED
-    return LookedAt(A, TenantId("t"), "echo", status, NOW - timedelta(seconds=created), ended, NOW)
+    return Candidate(A, TenantId("t"), "echo", status, NOW - timedelta(seconds=created), ended, NOW)
 
 
 # From the most specific to the least.
@@ -61,16 +61,16 @@ def test_a_rule_for_others_does_not_govern() -> None:
     others = [rule(tenant_id="u"), rule(job_type="other"), rule(status=JobStatus.COMPLETED)]
 
     assert governing(others, job()) is None
-    assert condemned(others, [job()]) == []
+    assert expired_jobs(others, [job()]) == []
 
 
 @pytest.mark.parametrize(("keep", "goes"), [(9, True), (10, True), (11, False)])
 def test_time_counts_from_the_end(keep: int, goes: bool) -> None:
-    assert bool(condemned([rule(keep)], [job(finished=10, created=1000)])) is goes
+    assert bool(expired_jobs([rule(keep)], [job(finished=10, created=1000)])) is goes
 
 
 def test_what_has_not_ended_never_goes() -> None:
-    assert condemned([rule()], [job(finished=None)]) == []
+    assert expired_jobs([rule()], [job(finished=None)]) == []
 
 
 def test_too_young_looks_at_the_shortest_rule_and_the_oldest_job() -> None:

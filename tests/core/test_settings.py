@@ -87,7 +87,7 @@ def test_variables_of_others_are_left_alone(tmp_path: Path) -> None:
         ("lease_seconds", "nan"),
         ("lease_seconds", "inf"),
         ("grace_seconds", "nan"),
-        ("blocked_limit_seconds", "nan"),
+        ("event_loop_timeout", "nan"),
         ("concurrency", "-1"),
         ("concurrency", "1.5"),
         ("payload_limit_bytes", "0"),
@@ -121,7 +121,7 @@ def test_every_setting_is_described() -> None:
 
 
 def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
-    names = {"internal_api_token", "internal_api_other_token", "internal_jwt_secret", "internal_jwt_other_secret"}
+    names = {"internal_api_token", "internal_api_previous_token", "internal_jwt_secret", "internal_jwt_previous_secret"}
     environment = {f"CORTEX_{name.upper()}": f"a-secret-that-is-long-enough-{name}" for name in names}
     settings = load(tmp_path, "", environment)
 
@@ -164,9 +164,9 @@ def test_no_secret_is_in_what_python_prints(tmp_path: Path) -> None:
         "slack_signing_secret": "geheim",
         "smtp_url": "smtp://bot:geheim@mail.example.com?from=plane@example.com",
         "internal_api_token": "geheim" * 3,
-        "internal_api_other_token": "geheim" * 3,
+        "internal_api_previous_token": "geheim" * 3,
         "internal_jwt_secret": "geheim" * 6,
-        "internal_jwt_other_secret": "geheim" * 6,
+        "internal_jwt_previous_secret": "geheim" * 6,
         "api_key": "geheim",
         "seal_export": "https://bucket.example.com/?key=geheim",
         "seal_export_authorization": "geheim",

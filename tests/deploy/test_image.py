@@ -65,7 +65,7 @@ def test_it_runs_as_nobody_in_particular_and_writes_to_data_alone(lines: list[di
     assert of(stage, "USER") == ["10001:10001"]
     assert of(stage, "VOLUME") == ["/data"]
     assert "--uid 10001" in of(stage, "RUN")[0]
-    assert "CORTEX_FILES=/data/files" in of(stage, "ENV")[0]
+    assert "CORTEX_DATA_DIR=/data/files" in of(stage, "ENV")[0]
     assert "CORTEX_DATABASE_URL=sqlite:////data/cortex.db" in of(stage, "ENV")[0]
 
 

@@ -52,7 +52,7 @@ def dying(script: Callable[..., Transaction[Any]], point: int) -> Callable[..., 
 
 
 async def main(url: str, effects: str, *, decide: str = "", point: int = 0, die: list[Any] | None = None) -> None:
-    async with Plane(settings=Settings(database_url=url, lease_seconds=0.6, files=f"{effects}.files")) as plane:
+    async with Plane(settings=Settings(database_url=url, lease_seconds=0.6, data_dir=f"{effects}.files")) as plane:
         register(plane, effects)
         if decide:
             deciding.decide = dying(deciding.decide, point)

@@ -42,7 +42,7 @@ async def test_telegram_without_its_secret_is_not_believed(house: House, alice: 
 
     for headers in ({}, {"X-Telegram-Bot-Api-Secret-Token": "wrong"}, {"X-Telegram-Bot-Api-Secret-Token": ""}):
         answer = await house.client.post("/api/channels/telegram", json=update, headers=headers)
-        assert (answer.status_code, answer.json()["type"]) == (401, "/problems/not-genuine")
+        assert (answer.status_code, answer.json()["type"]) == (401, "/problems/invalid-signature")
 
     assert await job.status() is JobStatus.WAITING_FOR_APPROVAL
 

@@ -35,7 +35,7 @@ FEWEST_STATEMENTS = 6
 class Scene:
     def __init__(self, url: str, folder: Path) -> None:
         self.url, self.effects = url, str(folder / "effects")
-        self.plane = Plane(settings=Settings(database_url=url, lease_seconds=0.6, files=str(folder / "files")))
+        self.plane = Plane(settings=Settings(database_url=url, lease_seconds=0.6, data_dir=str(folder / "files")))
         register(self.plane, self.effects)
 
     async def waiting(self) -> tuple[JobHandle[Any], str]:

@@ -96,7 +96,7 @@ async def main(url: str, effects: str, die: list[Any], lease_seconds: float = 0.
     """With `seals`, entries of these short checkpoints are sealed, two or three at a time."""
     if seals:
         segments.SEAL_ABOVE_BYTES, segments.SMALLEST_BYTES = 1, 700
-    settings = Settings(database_url=url, lease_seconds=lease_seconds, files=f"{effects}.files")
+    settings = Settings(database_url=url, lease_seconds=lease_seconds, data_dir=f"{effects}.files")
     async with Plane(settings=settings) as plane:
         register(plane, effects, die)
         if die and die[0] == "freeze":

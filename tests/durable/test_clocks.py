@@ -27,7 +27,7 @@ class WrongClock(SystemClock):
 
 @asynccontextmanager
 async def machine(database_url: str, folder: Path, hours: float = 0.0) -> AsyncIterator[Plane]:
-    async with Plane(settings=Settings(database_url=database_url, files=str(folder)), clock=WrongClock(hours)) as plane:
+    async with Plane(settings=Settings(database_url=database_url, data_dir=str(folder)), clock=WrongClock(hours)) as plane:
 
         @plane.agent("sleeper")
         async def sleeper(ctx: Context, seconds: float) -> str:

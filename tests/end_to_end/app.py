@@ -28,7 +28,7 @@ class Config:
     effects: str
     lease_seconds: float = 0.6
     grace_seconds: float = 1.0
-    blocked_limit_seconds: float = 120.0
+    event_loop_timeout: float = 120.0
     concurrency: int = 2
     ahead: int | None = None
     """How much is claimed ahead, where a test must know."""
@@ -220,8 +220,8 @@ async def main(**options: Any) -> None:
         database_url=config.url,
         lease_seconds=config.lease_seconds,
         grace_seconds=config.grace_seconds,
-        blocked_limit_seconds=config.blocked_limit_seconds,
-        files=f"{config.effects}.files",
+        event_loop_timeout=config.event_loop_timeout,
+        data_dir=f"{config.effects}.files",
         **config.settings,
     )
     async with Plane(settings=settings) as plane:

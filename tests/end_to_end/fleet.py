@@ -59,7 +59,7 @@ class Fleet:
     @asynccontextmanager
     async def plane(self, **settings: Any) -> AsyncIterator[Plane]:
         """A plane of this process with the same agents, to submit jobs and to work on what is left."""
-        chosen = {"lease_seconds": 0.6, "files": str(self._folder / "files"), "grace_seconds": 1.0, **settings}
+        chosen = {"lease_seconds": 0.6, "data_dir": str(self._folder / "files"), "grace_seconds": 1.0, **settings}
         async with Plane(settings=Settings(database_url=self.url, **chosen)) as plane:
             register_agents(plane, str(self.effects))
             yield plane

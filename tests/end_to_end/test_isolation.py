@@ -109,7 +109,7 @@ class Machine:
             "CORTEX_DATABASE_URL": self.url,
             "CORTEX_LEASE_SECONDS": str(lease_seconds),
             "CORTEX_GRACE_SECONDS": str(grace_seconds),
-            "CORTEX_FILES": str(self.folder / "files"),
+            "CORTEX_DATA_DIR": str(self.folder / "files"),
         }
         words = [sys.executable, "-c", PROGRAM, "worker", str(self.folder / "app.py")]
         with (self.folder / f"worker-{len(self.workers)}.log").open("wb") as log:

@@ -40,7 +40,7 @@ async def test_a_handler_that_blocks_its_loop_for_longer_than_the_lease_keeps_it
 async def test_a_loop_that_stays_blocked_ends_its_process_and_the_job_goes_on_elsewhere(fleet: Fleet) -> None:
     async with fleet.plane() as plane:
         job = await plane.submit("block", {"seconds": 60})
-        process = fleet.start(lease_seconds=0.6, blocked_limit_seconds=1.0)
+        process = fleet.start(lease_seconds=0.6, event_loop_timeout=1.0)
         code = await fleet.ends(process)
         await fleet.finish_everything(plane)
 

@@ -135,7 +135,7 @@ def register(plane: Plane, effects: str, die: list[Any] | None = None, folder: s
 
 
 async def main(url: str, effects: str, die: list[Any], folder: str | None = None) -> None:
-    settings = Settings(database_url=url, lease_seconds=0.6, files=f"{effects}.files")
+    settings = Settings(database_url=url, lease_seconds=0.6, data_dir=f"{effects}.files")
     async with Plane(settings=settings) as plane:
         register(plane, effects, die, folder)
         store: Any = plane.store

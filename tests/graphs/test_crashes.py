@@ -35,7 +35,7 @@ WRITTEN = {
 class Scene:
     def __init__(self, url: str, folder: Path, decisions: str | None = None) -> None:
         self.url, self.effects, self.folder, self.decisions = url, str(folder / "effects"), folder, decisions
-        self.plane = Plane(settings=Settings(database_url=url, lease_seconds=0.6, files=str(folder / "files")))
+        self.plane = Plane(settings=Settings(database_url=url, lease_seconds=0.6, data_dir=str(folder / "files")))
         register(self.plane, self.effects, None, decisions)
 
     def start(self, *die: Any) -> Forked:

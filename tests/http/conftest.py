@@ -53,8 +53,8 @@ class Api:
 
 
 def with_secrets(settings: Settings, **others: Any) -> Settings:
-    secrets = {"internal_api_token": SECRET, "internal_api_other_token": OTHER_SECRET}
-    signing = {"internal_jwt_secret": SIGNING, "internal_jwt_other_secret": OTHER_SIGNING}
+    secrets = {"internal_api_token": SECRET, "internal_api_previous_token": OTHER_SECRET}
+    signing = {"internal_jwt_secret": SIGNING, "internal_jwt_previous_secret": OTHER_SIGNING}
     return replace(settings, **{**secrets, **signing, **others})
 
 

@@ -79,8 +79,8 @@ async def test_without_the_secret_nobody_gets_in(api: Api, header: str) -> None:
 
 
 async def test_a_service_without_any_secret_lets_nobody_in(api: Api) -> None:
-    nothing = dict.fromkeys(("internal_api_token", "internal_api_other_token"), "")
-    signing = dict.fromkeys(("internal_jwt_secret", "internal_jwt_other_secret"), "")
+    nothing = dict.fromkeys(("internal_api_token", "internal_api_previous_token"), "")
+    signing = dict.fromkeys(("internal_jwt_secret", "internal_jwt_previous_secret"), "")
     app = create_app(api.plane, with_secrets(api.plane.settings, **nothing, **signing))
     async with AsyncClient(transport=ASGITransport(app), base_url=INTERNAL) as client:
         for shown in ("", SECRET, jwt.encode({"aud": AUDIENCE, "exp": 9e9}, "", "none")):

@@ -39,7 +39,7 @@ async def test_a_host_that_is_not_ours_is_refused(admin: AsyncClient, host: str)
 
 
 async def test_other_hosts_are_ours_when_they_are_set(api: Api) -> None:
-    app = create_app(api.plane, replace(api.plane.settings, http_hosts="cortex.example.com, other.example.com"))
+    app = create_app(api.plane, replace(api.plane.settings, allowed_hosts="cortex.example.com, other.example.com"))
     async with AsyncClient(transport=ASGITransport(app), base_url="http://cortex.example.com:8443") as client:
         assert (await client.get("/healthz")).status_code == 200
 

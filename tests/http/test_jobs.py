@@ -362,7 +362,7 @@ async def test_of_many_what_cannot_be_moved_is_told_and_the_others_close_ranks(a
     outcome = (await admin.post("/bulk/jobs/move", json={"ids": [made[3], made[2], made[1]], "place": "front"})).json()
 
     assert outcome["done"] == [made[3], made[1]]
-    assert [(one["id"], one["problem"]["type"]) for one in outcome["refused"]] == [(made[2], "/problems/not-waiting")]
+    assert [(one["id"], one["problem"]["type"]) for one in outcome["refused"]] == [(made[2], "/problems/job-not-queued")]
     positions = [(await api.plane.jobs.get(made[place])).position for place in (3, 1, 0)]
     assert positions == sorted(positions)
 

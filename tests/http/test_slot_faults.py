@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from cortex_plane.errors import Unavailable
 from cortex_plane.grants.execution_client import AsgiClient, HttpExecution
 from cortex_plane.grants.execution_service import ExecutionService
-from cortex_plane.http_client import Answer, NoAnswer
+from cortex_plane.http_client import HttpResponse, NoResponse
 from cortex_plane.jobs.model import JobId
 from cortex_plane.jobs.outcomes import Done
 from cortex_plane.plane import Plane
@@ -81,7 +81,7 @@ async def test_a_slot_runs_once_and_is_charged_once_wherever_one_of_the_two_dies
 
 # -- the wire ------------------------------------------------------------------------------------
 
-Send = Callable[[], Awaitable[Answer]]
+Send = Callable[[], Awaitable[HttpResponse]]
 
 
 @dataclass
@@ -94,36 +94,36 @@ class BadWire:
     count: int = 0
     held: list[Send] = field(default_factory=list)
 
-    async def get(self, url: str, *, headers: Mapping[str, str], **options: Any) -> Answer:
+    async def get(self, url: str, *, headers: Mapping[str, str], **options: Any) -> HttpResponse:
         return await self._pass(lambda: self.inner.get(url, headers=headers, **options))
 
-    async def post(self, url: str, *, headers: Mapping[str, str], **options: Any) -> Answer:
+    async def post(self, url: str, *, headers: Mapping[str, str], **options: Any) -> HttpResponse:
         return await self._pass(lambda: self.inner.post(url, headers=headers, **options))
 
-    async def patch(self, url: str, **options: Any) -> Answer:
+    async def patch(self, url: str, **options: Any) -> HttpResponse:
         raise NotImplementedError
 
-    async def _pass(self, send: Send) -> Answer:
+    async def _pass(self, send: Send) -> HttpResponse:
         self.count += 1
         if self.count != self.number:
             return await send()
         match self.trouble:
             case "500 and nothing done":
-                return Answer(500, {}, b"{}")
+                return HttpResponse(500, {}, b"{}")
             case "500 and done":
                 await send()
-                return Answer(500, {}, b"{}")
+                return HttpResponse(500, {}, b"{}")
             case "hangs and nothing done":
-                raise NoAnswer("It did not answer in time.")
+                raise NoResponse("It did not answer in time.")
             case "done and hangs":
                 await send()
-                raise NoAnswer("It did not answer in time.")
+                raise NoResponse("It did not answer in time.")
             case "an answer that makes no sense":
                 await send()
-                return Answer(200, {}, b"<html>")
+                return HttpResponse(200, {}, b"<html>")
             case "done when the worker has given up":
                 self.held.append(send)
-                raise NoAnswer("It did not answer in time.")
+                raise NoResponse("It did not answer in time.")
         raise AssertionError(self.trouble)
 
 

@@ -17,7 +17,7 @@ NEVER_SECONDS = 3600.0
 @pytest.fixture
 async def live_plane(database_url: str, tmp_path: Path) -> AsyncIterator[Plane]:
     """Short leases, a short grace, and the machine's own clock."""
-    settings = Settings(database_url=database_url, files=str(tmp_path / "files"), lease_seconds=0.9, grace_seconds=0.3)
+    settings = Settings(database_url=database_url, data_dir=str(tmp_path / "files"), lease_seconds=0.9, grace_seconds=0.3)
     async with Plane(settings=settings) as plane:
         yield plane
 

@@ -222,7 +222,7 @@ async def test_metrics_need_a_token_where_a_proxy_may_stand_between(api: Api) ->
     assert await read({}) == 200
     for header in ("Via", "X-Forwarded-Proto", "X-Forwarded-For", "CF-Connecting-IP"):
         assert await read({header: "1.1 front"}) == 403
-    assert await read({}, http_hosts="cortex.example.com") == 403
-    assert await read({}, http_secure=True) == 403
+    assert await read({}, allowed_hosts="cortex.example.com") == 403
+    assert await read({}, secure_cookies=True) == 403
     assert await read({}, trusted_proxies="10.0.0.0/8") == 403
-    assert await read({"Authorization": "Bearer secret-token"}, http_secure=True, metrics_token="secret-token") == 200
+    assert await read({"Authorization": "Bearer secret-token"}, secure_cookies=True, metrics_token="secret-token") == 200

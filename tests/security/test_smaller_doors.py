@@ -90,7 +90,7 @@ async def test_a_program_sees_of_the_environment_only_what_is_on_a_list(
 
 def test_a_wrong_list_of_variables_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="environment"):
-        Plane(settings=Settings(files=str(tmp_path))).command("x", ["true"], environment="PATH")
+        Plane(settings=Settings(data_dir=str(tmp_path))).command("x", ["true"], environment="PATH")
 
 
 # -- files ---------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_a_wrong_list_of_variables_is_refused(tmp_path: Path) -> None:
 async def test_files_of_the_database_and_of_runs_are_for_their_owner_only(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
-        plane = Plane(settings=Settings(database_url=f"sqlite:///{tmp_path}/new.db", files=str(tmp_path / "files")))
+        plane = Plane(settings=Settings(database_url=f"sqlite:///{tmp_path}/new.db", data_dir=str(tmp_path / "files")))
         program = plane.command("program", [sys.executable, "-c", "print(1)"])
 
         @plane.agent("keep")
@@ -141,7 +141,7 @@ async def test_where_cookies_are_secure_no_other_is_accepted(api: Api) -> None:
         (False, "cortex_session", 200),
         (False, "__Host-cortex_session", 401),
     ):
-        app = create_app(api.plane, replace(api.plane.settings, http_secure=secure))
+        app = create_app(api.plane, replace(api.plane.settings, secure_cookies=secure))
         async with AsyncClient(transport=ASGITransport(app), base_url="http://localhost/api/v1") as client:
             answer = await client.get("/me", headers={"Cookie": f"{name}={token}"})
         assert answer.status_code == status, (secure, name)
@@ -257,7 +257,7 @@ def test_images_are_pinned_and_manifests_say_how_they_are_reached() -> None:
 
     assert "ARG PYTHON=python:3.13-slim-bookworm@sha256:" in docker
     assert "image: postgres:18@sha256:" in compose
-    for name in ("CORTEX_HTTP_SECURE", "CORTEX_HTTP_HOSTS", "CORTEX_PUBLIC_URL", "CORTEX_TRUSTED_PROXIES"):
+    for name in ("CORTEX_SECURE_COOKIES", "CORTEX_ALLOWED_HOSTS", "CORTEX_PUBLIC_URL", "CORTEX_TRUSTED_PROXIES"):
         assert name in settings
         assert name in compose
-    assert 'CORTEX_HTTP_SECURE: "true"' in settings
+    assert 'CORTEX_SECURE_COOKIES: "true"' in settings

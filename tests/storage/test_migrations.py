@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.errors import CortexError, WrongDatabase
+from cortex_plane.errors import CortexError, DatabaseConfigError
 from cortex_plane.storage.migrations import Migration, migrations_in, pending, status_of
 from cortex_plane.storage.postgres import database as postgres_database
 from cortex_plane.storage.postgres import schema as postgres_schema
@@ -61,12 +61,12 @@ async def test_what_is_missing_is_pending(applied: dict[int, str], names: list[s
 
 
 async def test_a_database_of_a_newer_program_is_refused() -> None:
-    with pytest.raises(WrongDatabase, match=r"schema version 3, this program knows only up to 2.*newer cortex-plane"):
+    with pytest.raises(DatabaseConfigError, match=r"schema version 3, this program knows only up to 2.*newer cortex-plane"):
         pending([ONE, TWO], {1: ONE.checksum, 2: TWO.checksum, 3: "x"})
 
 
 async def test_a_migration_that_was_changed_afterwards_is_refused() -> None:
-    with pytest.raises(WrongDatabase, match=r"Migration 1 \(ground\) is not the one"):
+    with pytest.raises(DatabaseConfigError, match=r"Migration 1 \(ground\) is not the one"):
         pending([ONE, TWO], {1: "another text"})
 
 
@@ -160,7 +160,7 @@ async def test_a_newer_migration_is_applied_on_sqlite_and_asked_for_on_postgresq
     colour = folder.later(1, "colour", "alter table cortex.agent add column colour text;")
     store = folder.store()
     if made.kind == "postgres":
-        with pytest.raises(WrongDatabase, match="Run: cortex db upgrade"):
+        with pytest.raises(DatabaseConfigError, match="Run: cortex db upgrade"):
             await store.open()
         await store.open(prepare=False)
         assert (await store.schema.status()).pending == (colour,)
@@ -216,7 +216,7 @@ async def test_a_newer_database_is_refused_and_untouched(folder: Folder, made: R
     values = f"values (99, 'future', 'x', {made.now})"
     await made(f"insert into cortex.migration (version, name, checksum, applied_at) {values}")
     store = folder.store()
-    with pytest.raises(WrongDatabase, match="newer cortex-plane"):
+    with pytest.raises(DatabaseConfigError, match="newer cortex-plane"):
         await store.open()
 
     assert len(await made("select * from cortex.migration")) == folder.latest + 1
@@ -225,7 +225,7 @@ async def test_a_newer_database_is_refused_and_untouched(folder: Folder, made: R
 async def test_a_database_with_another_first_migration_is_refused(folder: Folder, made: Raw) -> None:
     await made("update cortex.migration set checksum = 'another'")
     store = folder.store()
-    with pytest.raises(WrongDatabase, match="not the one that this database was made with"):
+    with pytest.raises(DatabaseConfigError, match="not the one that this database was made with"):
         await store.open()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from cortex_plane.errors import InvalidInput, Unavailable, WrongDatabase
+from cortex_plane.errors import DatabaseConfigError, InvalidInput, Unavailable
 from cortex_plane.ids import new_id
 from cortex_plane.jobs.outcomes import Done
 from cortex_plane.jobs.states import JobStatus
@@ -43,7 +43,7 @@ async def scene_on(server: PostgresCluster) -> tuple[Any, Scene]:
 
 
 async def test_a_database_that_does_not_exist_is_named(server: PostgresCluster) -> None:
-    with pytest.raises(WrongDatabase, match=r"/nowhere: the database does not exist\. Create it"):
+    with pytest.raises(DatabaseConfigError, match=r"/nowhere: the database does not exist\. Create it"):
         await opened(server.url("nowhere"))
 
 
@@ -69,7 +69,7 @@ async def test_a_wrong_password_is_told_without_repeating_it(server: PostgresClu
     await asyncio.to_thread(server.restart)
     address = url.replace("postgres@", "ada:{}@")
     try:
-        with pytest.raises(WrongDatabase, match="refused this user or password") as refused:
+        with pytest.raises(DatabaseConfigError, match="refused this user or password") as refused:
             await opened(address.format("s3cret"))
         assert "s3cret" not in str(refused.value)
         store = await opened(address.format("right"))
@@ -84,7 +84,7 @@ async def test_a_user_without_rights_is_told_what_is_missing(server: PostgresClu
     store, _ = await scene_on(server)
     await store.close()
     await asyncio.to_thread(server.execute, "create role guest login")
-    with pytest.raises(WrongDatabase, match="may not do that"):
+    with pytest.raises(DatabaseConfigError, match="may not do that"):
         await opened(store.database.session.url.replace("postgres@", "guest@"))
 
 

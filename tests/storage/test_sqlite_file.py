@@ -20,7 +20,7 @@ import apsw
 import pytest
 
 from cortex_plane import Context
-from cortex_plane.errors import CortexError, InvalidInput, StorageFull, Unavailable, WrongDatabase
+from cortex_plane.errors import CortexError, DatabaseConfigError, InvalidInput, StorageFull, Unavailable
 from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import JobId
 from cortex_plane.storage.sqlite import connection as sqlite_connection
@@ -156,13 +156,13 @@ async def test_a_path_that_holds_something_else_is_refused_and_left_alone(tmp_pa
     make(path)
     before = path.read_bytes() if path.is_file() else None
 
-    with pytest.raises(WrongDatabase, match=words):
+    with pytest.raises(DatabaseConfigError, match=words):
         await opened(f"sqlite:///{path}")
     assert (path.read_bytes() if path.is_file() else None) == before
 
 
 async def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(WrongDatabase, match="Does its folder exist"):
+    with pytest.raises(DatabaseConfigError, match="Does its folder exist"):
         await opened(f"sqlite:///{tmp_path}/nowhere/test.db")
 
     assert not (tmp_path / "nowhere").exists()
@@ -188,7 +188,7 @@ async def test_writing_to_what_may_not_be_written_is_refused_in_words_that_help(
     forbid(path, what)
     store: Any = open_store(f"sqlite:///{path}", ManualClock())
 
-    with as_an_ordinary_user(), pytest.raises(WrongDatabase, match=r"read-only|cannot be opened"):
+    with as_an_ordinary_user(), pytest.raises(DatabaseConfigError, match=r"read-only|cannot be opened"):
         await open_and_write(store)
     await store.close()
 
@@ -213,7 +213,7 @@ async def test_writing_to_what_may_not_be_written_is_refused_in_words_that_help(
     ],
 )
 async def test_an_address_that_makes_no_sense_is_refused_before_anything_is_touched(url: str) -> None:
-    with pytest.raises(WrongDatabase):
+    with pytest.raises(DatabaseConfigError):
         await opened(url)
 
 
@@ -282,7 +282,7 @@ async def test_a_heartbeat_that_gets_no_answer_gives_up_in_time(tmp_path: Path) 
 async def test_a_store_that_failed_to_open_leaves_no_thread_behind(tmp_path: Path) -> None:
     (tmp_path / "test.db").write_text("Dear diary")
     before = set(threading.enumerate())
-    with pytest.raises(WrongDatabase):
+    with pytest.raises(DatabaseConfigError):
         await opened(f"sqlite:///{tmp_path}/test.db")
 
     assert not [thread for thread in set(threading.enumerate()) - before if thread.name == "cortex-sqlite-writer"]

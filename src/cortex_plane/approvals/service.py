@@ -98,7 +98,7 @@ async def _group(people: PeopleStore, tenant_id: TenantId, name: str, field: str
     found = await people.find_group(tenant_id, name)
     if found is None:
         raise InvalidInput(
-            f'{field}: there is no group "{name}" in this tenant. To add one: cortex users group NAME', field=field
+            f'{field}: there is no group "{name}" in this tenant. To add one: cortex user-groups add NAME', field=field
         )
     return found.id
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 from cyclopts import Parameter
 
-from cortex_plane.audit.model import AuditRecord, Finding, FindingKind
+from cortex_plane.audit.model import AuditRecord, FindingKind, SealFinding
 from cortex_plane.cli.hints import next_step
 from cortex_plane.cli.output import console, one_line, one_line_each, stamp, table, words
 from cortex_plane.cli.planes import AsJson, PlaneUrl, existing_plane
@@ -68,7 +68,7 @@ def print_report(report: AuditReport) -> None:
         say.print(words(f"… and {len(report.findings) - MOST_FINDINGS:,} more; --json shows all.", "dim"))
 
 
-def sentence(finding: Finding) -> str:
+def sentence(finding: SealFinding) -> str:
     match finding.kind:
         case FindingKind.ENTRY_CHANGED:
             return "The entry was changed after it was sealed."

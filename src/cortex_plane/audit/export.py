@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote, urlsplit
 from cortex_plane.audit.service import SendSeal, document_of
 from cortex_plane.clock import utc_now
 from cortex_plane.errors import InvalidInput, Unavailable
-from cortex_plane.http_client import Answer, HttpxClient
+from cortex_plane.http_client import HttpResponse, HttpxClient
 from cortex_plane.json import dumped
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _body(seal: Seal) -> bytes:
     return dumped(document_of(seal))
 
 
-async def _ask(ask: Callable[..., Awaitable[Answer]], url: str, headers: Mapping[str, str], seal: Seal) -> None:
+async def _ask(ask: Callable[..., Awaitable[HttpResponse]], url: str, headers: Mapping[str, str], seal: Seal) -> None:
     answer = await ask(
         url, headers=headers, body=_body(seal), timeout_seconds=TIMEOUT_SECONDS, answer_limit_bytes=1_000, allow_private=True
     )

@@ -177,7 +177,7 @@ class FindingKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SealFinding:
     """`seal` and `seq` say where; `was_seq` is the number under which a moved entry was sealed, `last_seal` the last of
     several seals that are missing."""
 
@@ -282,7 +282,7 @@ _quoted = json.encoder.encode_basestring_ascii
 
 
 # -- checking them ---------------------------------------------------------------------------------
-def compare(seal: Seal, found: Iterable[bytes]) -> list[Finding]:
+def compare(seal: Seal, found: Iterable[bytes]) -> list[SealFinding]:
     """What became of the entries of a seal that holds; `found` are the fingerprints of what is in its range now."""
     sealed, present = _by_seq(seal.fingerprints), _by_seq(b"".join(found))
     lost = {seq: content for seq, content in sealed.items() if present.get(seq) != content}
@@ -290,26 +290,26 @@ def compare(seal: Seal, found: Iterable[bytes]) -> list[Finding]:
     moved = _moved(lost, strange)
     for seq, was_seq in moved.items():
         del strange[seq], lost[was_seq]
-    findings = [Finding(FindingKind.ENTRY_MOVED, seal.number, seq, was_seq) for seq, was_seq in moved.items()]
+    findings = [SealFinding(FindingKind.ENTRY_MOVED, seal.number, seq, was_seq) for seq, was_seq in moved.items()]
     findings += [
-        Finding(FindingKind.ENTRY_CHANGED if seq in strange else FindingKind.ENTRY_MISSING, seal.number, seq) for seq in lost
+        SealFinding(FindingKind.ENTRY_CHANGED if seq in strange else FindingKind.ENTRY_MISSING, seal.number, seq) for seq in lost
     ]
-    findings += [Finding(FindingKind.ENTRY_ADDED, seal.number, seq) for seq in strange if seq not in lost]
+    findings += [SealFinding(FindingKind.ENTRY_ADDED, seal.number, seq) for seq in strange if seq not in lost]
     return sorted(findings, key=lambda finding: finding.seq or 0)
 
 
-def check_link(previous: Seal | None, seal: Seal) -> list[Finding]:
+def check_link(previous: Seal | None, seal: Seal) -> list[SealFinding]:
     """Whether a seal follows the one that was found before it."""
     expected = 1 if previous is None else previous.number + 1
     if seal.number != expected:
-        return [Finding(FindingKind.SEAL_MISSING, expected, last_seal=seal.number - 1)]
+        return [SealFinding(FindingKind.SEAL_MISSING, expected, last_seal=seal.number - 1)]
     digest = FIRST_PREVIOUS if previous is None else previous.digest
-    return [] if seal.previous_digest == digest else [Finding(FindingKind.LINK_BROKEN, seal.number)]
+    return [] if seal.previous_digest == digest else [SealFinding(FindingKind.LINK_BROKEN, seal.number)]
 
 
-def added_to(seal: Seal, found: Iterable[bytes]) -> list[Finding]:
+def added_to(seal: Seal, found: Iterable[bytes]) -> list[SealFinding]:
     """What was put into the range of a seal whose entries were pruned."""
-    return [Finding(FindingKind.ENTRY_ADDED, seal.number, seq) for seq in sorted(_by_seq(b"".join(found)))]
+    return [SealFinding(FindingKind.ENTRY_ADDED, seal.number, seq) for seq in sorted(_by_seq(b"".join(found)))]
 
 
 def range_begins_after(previous: Seal | None, seal: Seal) -> int:

@@ -18,10 +18,10 @@ from cortex_plane.audit.model import (
     AuditFilter,
     AuditPage,
     AuditRecord,
-    Finding,
     FindingKind,
     PruningMark,
     Seal,
+    SealFinding,
     added_to,
     check_link,
     compare,
@@ -126,7 +126,7 @@ class AuditReport:
     """`sealed` counts the entries that sound seals cover and that are kept, `unsealed` those that came after the last seal.
     `seals` counts all, with those whose entries were pruned."""
 
-    findings: list[Finding]
+    findings: list[SealFinding]
     seals: int
     sealed: int
     unsealed: int
@@ -147,17 +147,17 @@ async def verify_audit(store: Store, known: str | Sequence[str] | None = None) -
     check = _Check(store, await store.seals.pruned())
     if check.mark.number:
         kept.setdefault(check.mark.number, set()).add(check.mark.digest)
-    findings: list[Finding] = []
+    findings: list[SealFinding] = []
     last: Seal | None = None
     async for seal in _all_seals(store):
         findings += check_link(last, seal)
         findings += await check.seal(last, seal)
         if kept.get(seal.number, {seal.digest}) != {seal.digest}:
-            findings.append(Finding(FindingKind.SEAL_REPLACED, seal.number))
+            findings.append(SealFinding(FindingKind.SEAL_REPLACED, seal.number))
         last = seal
     end = last.number if last else 0
     if (newest := max(kept, default=0)) > end:
-        findings.append(Finding(FindingKind.SEAL_MISSING, end + 1, last_seal=newest))
+        findings.append(SealFinding(FindingKind.SEAL_MISSING, end + 1, last_seal=newest))
     findings += await check.record_of_pruning()
     unsealed = await store.seals.count_after(last.last_seq if last else BEFORE_ALL)
     return AuditReport(findings, check.seals, check.kept, unsealed, last.name if last else None, check.pruned_part)
@@ -172,7 +172,7 @@ class _Check:
         self.seals = self.kept = 0
         self._pruned_seals = self._pruned = 0
 
-    async def seal(self, previous: Seal | None, seal: Seal) -> list[Finding]:
+    async def seal(self, previous: Seal | None, seal: Seal) -> list[SealFinding]:
         self.seals += 1
         findings = await self._compare(previous, seal)
         if findings and not self._is_pruned(seal):
@@ -185,7 +185,7 @@ class _Check:
             self.kept += seal.entries
         return findings
 
-    async def record_of_pruning(self) -> list[Finding]:
+    async def record_of_pruning(self) -> list[SealFinding]:
         """The record of the newest pruning is never pruned itself: without it, somebody else has moved the mark."""
         mark = None
         while mark != self.mark and self.mark.number:
@@ -193,7 +193,7 @@ class _Check:
             if any(record.entry.action == PRUNED for record in await self._store.audit.list(mark.name)):
                 return []
             self.mark = await self._store.seals.pruned()
-        return [Finding(FindingKind.PRUNING_UNRECORDED, mark.number)] if mark else []
+        return [SealFinding(FindingKind.PRUNING_UNRECORDED, mark.number)] if mark else []
 
     @property
     def pruned_part(self) -> PrunedPart | None:
@@ -204,9 +204,9 @@ class _Check:
     def _is_pruned(self, seal: Seal) -> bool:
         return seal.number <= self.mark.number
 
-    async def _compare(self, previous: Seal | None, seal: Seal) -> list[Finding]:
+    async def _compare(self, previous: Seal | None, seal: Seal) -> list[SealFinding]:
         if not seal.holds:
-            return [Finding(FindingKind.SEAL_CHANGED, seal.number)]
+            return [SealFinding(FindingKind.SEAL_CHANGED, seal.number)]
         begin = range_begins_after(previous, seal)
         found = [found async for found in fingerprints_between(self._store, begin, seal.last_seq)]
         return added_to(seal, found) if self._is_pruned(seal) else compare(seal, found)

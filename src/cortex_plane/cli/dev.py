@@ -254,7 +254,7 @@ def dev(
     require_extra("server", "`cortex dev`")
     plane = load_app(app, database_url)
     http_port = plane.settings.http_port if port is None else port
-    plane.settings = on_port(plane.settings, http_port, http_host=HOST, http_secure=False)
+    plane.settings = on_port(plane.settings, http_port, http_host=HOST, secure_cookies=False)
     # What a browser asks for every two seconds is no news; what the worker does is told by the worker.
     quiet = replace(plane.settings, log_level="warning")
     configure_logs(quiet)
@@ -269,13 +269,13 @@ async def _serve(plane: Plane, worker: DevWorker) -> int:
     from uvicorn import Config, Server
 
     from cortex_plane.cli.serve import listen
-    from cortex_plane.cli.stopping import Signals
+    from cortex_plane.cli.stopping import StopSignals
     from cortex_plane.dashboard.app import create_dashboard
     from cortex_plane.dashboard.live import FirstLink
     from cortex_plane.settings import on_port
 
     class ServerWithoutSignals(Server):
-        """Signals are heard here: the worker must be stopped too."""
+        """Installs no signal handlers: StopSignals handles signals, because the worker must stop too."""
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -305,7 +305,7 @@ async def _serve(plane: Plane, worker: DevWorker) -> int:
 
     await plane.open()  # The worker must not be the one to make the database: two at once would get in each other's way.
     _greet(link.address(f"http://{HOST}:{listening.getsockname()[1]}"), plane.store.description)
-    with Signals(stop):
+    with StopSignals(stop):
         working = asyncio.create_task(worker.run(), name="cortex-dev-worker")
         await server.serve(sockets=[listening])
         worker.stop()

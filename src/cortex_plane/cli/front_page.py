@@ -26,11 +26,12 @@ HEADINGS = {
     "Work": ("new", "dev", "worker", "serve"),
     "Jobs": ("jobs", "runs"),
     "Steering": ("queues", "workers", "gate", "approvals", "templates", "groups", "schedules", "grants", "billing", "webhooks"),
-    "Care": (
+    "Administration": (
         "tenants",
         "keys",
         "sessions",
         "users",
+        "user-groups",
         "budgets",
         "retention",
         "checkpoints",

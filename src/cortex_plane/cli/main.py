@@ -24,28 +24,29 @@ class Command(NamedTuple):
 
 
 GROUPS = {
-    "jobs": "Submit jobs, look at them and steer them.",
-    "runs": "Look at the executions of jobs.",
-    "queues": "See what waits where; pause, limit and share.",
-    "workers": "See who runs jobs, and ask one to leave.",
-    "gate": "Stop everything at once, and start it again.",
-    "approvals": "See what waits for people, and decide it.",
-    "templates": "Keep job definitions, and submit from them.",
-    "groups": "Submit jobs that belong together, and look at them.",
+    "jobs": "Submit, inspect and control jobs.",
+    "runs": "Inspect the runs of jobs.",
+    "queues": "List, pause and limit queues, agents and tenants.",
+    "workers": "List and drain workers.",
+    "gate": "Stop new work everywhere, and start it again.",
+    "approvals": "List and decide approvals.",
+    "templates": "Save job definitions, and submit jobs from them.",
+    "groups": "Submit and inspect groups of jobs.",
     "schedules": "Run agents, templates and graphs by cron rules.",
-    "grants": "Under which scheduled work runs; revoke one to stop it.",
-    "billing": "Who is charged for that, and how much.",
-    "webhooks": "Tell others when jobs end.",
-    "tenants": "Who owns jobs.",
-    "keys": "What programs sign in with.",
-    "sessions": "Conversations that jobs come out of.",
-    "users": "People who sign in, decide, and are asked.",
-    "budgets": "What agents and tenants may spend.",
-    "retention": "How long finished jobs are kept.",
-    "checkpoints": "Check what is recorded of jobs, and try new code on it.",
-    "schema": "Print the shape of what is stored.",
-    "audit": "See who did what, and check that the record is untouched.",
-    "db": "Look after the database.",
+    "grants": "Manage the permissions that scheduled work runs under.",
+    "billing": "Manage the accounts that scheduled work is charged to.",
+    "webhooks": "Send signed messages when jobs end.",
+    "tenants": "Manage the tenants that own jobs.",
+    "keys": "Manage API keys.",
+    "sessions": "Manage the conversations that jobs belong to.",
+    "users": "Manage users: roles, passwords and addresses.",
+    "user-groups": "Manage groups of users, for approvals.",
+    "budgets": "Limit what agents and tenants may spend.",
+    "retention": "Set how long finished jobs are kept.",
+    "checkpoints": "Verify checkpoints, and test new code against them.",
+    "schema": "Print the JSON Schema of stored data.",
+    "audit": "List audit entries, and verify the audit log.",
+    "db": "Inspect and upgrade the database.",
 }
 
 COMMANDS = {
@@ -83,8 +84,8 @@ COMMANDS = {
     "queues limit": Command(
         "queues.cli:limit", "[QUEUE]", "Limit how many jobs of a queue, an agent or a tenant run at a time, over all workers."
     ),
-    "queues share": Command(
-        "queues.cli:share", "QUEUE", "Let the tenants of a queue take turns, however many jobs each has waiting."
+    "queues fair-share": Command(
+        "queues.cli:fair_share", "QUEUE", "Let the tenants of a queue take turns, however many jobs each has waiting."
     ),
     "queues reservations": Command("queues.cli:reservations", "", "List the queues that are reserved for one job, and by whom."),
     "queues release": Command("queues.cli:release", "RESERVATION", "End a reservation by force. Its job stays in the queue."),
@@ -160,7 +161,9 @@ COMMANDS = {
     "webhooks test": Command(
         "webhooks.cli:send_test", "ID", "Send an address one message, so that its owner sees that everything works."
     ),
-    "webhooks dead": Command("webhooks.cli:dead", "", "List the messages that could not be delivered, newest first."),
+    "webhooks dead-letters": Command(
+        "webhooks.cli:dead_letters", "", "List the messages that could not be delivered, newest first."
+    ),
     "webhooks redeliver": Command("webhooks.cli:redeliver", "ID", "Send a message again whose delivery failed."),
     "tenants add": Command("people.cli_tenants:add", "NAME", "Add a tenant."),
     "tenants erase": Command("people.cli_tenants:erase", "NAME", "Remove all that is stored for a tenant."),
@@ -187,14 +190,14 @@ COMMANDS = {
         "people.cli:link", "NAME CHANNEL ADDRESS", "Link an address to a user, so that requests reach them there."
     ),
     "users unlink": Command("people.cli:unlink", "NAME ID", "Unlink an address from a user."),
-    "users group": Command("people.cli:add_group", "GROUP", "Add a group of people who may be asked together."),
-    "users groups": Command("people.cli:list_groups", "", "List groups of people, with who is in them."),
-    "users join": Command("people.cli:join", "NAME GROUP", "Put a user into a group."),
-    "users leave": Command("people.cli:leave", "NAME GROUP", "Take a user out of a group."),
     "users owner": Command("people.cli:owner", "NAME ADMIN", "Give a service account to another admin."),
     "users password": Command("people.cli:set_password", "NAME", "Set a user's password, and sign them out everywhere."),
-    "users grant": Command("people.cli:grant", "NAME ROLE", "Give a user a role."),
-    "users withdraw": Command("people.cli:withdraw", "NAME ROLE", "Take a role from a user."),
+    "users add-role": Command("people.cli:add_role", "NAME ROLE", "Give a user a role."),
+    "users remove-role": Command("people.cli:remove_role", "NAME ROLE", "Take a role from a user."),
+    "user-groups add": Command("people.cli:add_group", "GROUP", "Add a group of people who may be asked together."),
+    "user-groups list": Command("people.cli:list_groups", "", "List groups of people, with who is in them."),
+    "user-groups join": Command("people.cli:join", "NAME GROUP", "Put a user into a group."),
+    "user-groups leave": Command("people.cli:leave", "NAME GROUP", "Take a user out of a group."),
     "budgets set": Command("costs.cli:set_budget", "CENTS", "Set what an agent or a tenant may spend."),
     "budgets list": Command("costs.cli:list_budgets", "", "List budgets, with what is spent of them."),
     "budgets remove": Command("costs.cli:remove_budget", "", "Remove the budget of an agent or a tenant."),

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from cyclopts import Parameter
 
 from cortex_plane.cli.logs import configure_logs
-from cortex_plane.errors import InvalidInput, NotFound, WrongDatabase, did_you_mean
+from cortex_plane.errors import DatabaseConfigError, InvalidInput, NotFound, did_you_mean
 from cortex_plane.server_urls import NeedsDatabase, checked_server, is_server
 from cortex_plane.settings import Settings, load_settings
 
@@ -148,9 +148,9 @@ async def _refuse_to_make(database_url: str) -> None:
     store = open_store(database_url)
     if file := sqlite_file(database_url):
         if not file.exists():
-            raise WrongDatabase(missing_file(file))
+            raise DatabaseConfigError(missing_file(file))
     elif not (await store.schema.status()).current:
-        raise WrongDatabase(f"{store.description} has no Cortex Plane schema yet. To make it: cortex db upgrade")
+        raise DatabaseConfigError(f"{store.description} has no Cortex Plane schema yet. To make it: cortex db upgrade")
 
 
 def sqlite_file(database_url: str) -> Path | None:

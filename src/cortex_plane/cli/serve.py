@@ -33,7 +33,7 @@ def serve(
     """Serve the HTTP API and the dashboard until you stop it.
 
     It listens on this machine only, unless --host says otherwise; then name the hosts that it
-    answers for in CORTEX_HTTP_HOSTS. An app is needed only for what its code does, not to serve.
+    answers for in CORTEX_ALLOWED_HOSTS. An app is needed only for what its code does, not to serve.
 
     Try:
         cortex serve

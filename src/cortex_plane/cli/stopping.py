@@ -24,8 +24,8 @@ LOOK_SECONDS = 0.02
 ECHO_SECONDS = 0.2
 
 
-class Signals:
-    """`with Signals(ask_to_stop) as signals:` while the worker runs.
+class StopSignals:
+    """`with StopSignals(ask_to_stop) as signals:` while the worker runs.
 
     Plain signal handlers, not the event loop's: those would not hear a second Ctrl-C while a handler blocks the loop.
     """

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import ConfigDict, Field
 
-from cortex_plane.grants.model import AccountNotFound, BillingAccount, Receipt, UsageTotal
+from cortex_plane.grants.model import BillingAccount, BillingAccountNotFound, Receipt, UsageTotal
 from cortex_plane.http.auth import ThePlane, require
 from cortex_plane.http.idempotency import IdempotencyKey, created
 from cortex_plane.http.inputs import EXAMPLE_ID, ID_PATTERN, Input, Name, NamePath
@@ -53,7 +53,7 @@ async def get_account(caller: Viewer, plane: ThePlane, name: NamePath) -> Billin
     """One account."""
     account = await plane.store.billing.find(caller.tenant_id, name)
     if account is None:
-        raise AccountNotFound(name)
+        raise BillingAccountNotFound(name)
     return account
 
 

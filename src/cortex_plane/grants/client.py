@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RevokedGrant:
+class _RevokedGrant:
     grant: Grant
     schedules: int
     jobs: int
@@ -52,7 +52,7 @@ class GrantClient(GrantService):
 
     async def revoke(self, id_or_prefix: str, *, actor: str | None = None, reason: str | None = None) -> Revoked:
         grant_id = await whole_id(self._server, "grant", id_or_prefix)
-        done = await self._server.post(RevokedGrant, "grants", grant_id, "revoke", body=given(reason=reason))
+        done = await self._server.post(_RevokedGrant, "grants", grant_id, "revoke", body=given(reason=reason))
         return Revoked(done.grant, done.schedules, done.jobs)
 
     async def list(self, *, tenant: str | None = None, limit: int = 50) -> list[Grant]:

@@ -14,7 +14,7 @@ from cortex_plane.clock import SECOND, Clock, Instant
 from cortex_plane.errors import Unavailable
 from cortex_plane.grants.execution_service import ExecutionRefused
 from cortex_plane.grants.model import Progress, RunState, Started
-from cortex_plane.http_client import Answer, Http, NoAnswer
+from cortex_plane.http_client import Http, HttpResponse, NoResponse
 from cortex_plane.jobs.model import JobId
 from cortex_plane.json import dumped, dumps, loads
 
@@ -32,12 +32,12 @@ class AsgiClient:
         timeout_seconds: float,
         answer_limit_bytes: int,
         allow_private: bool,
-    ) -> Answer:
+    ) -> HttpResponse:
         return await self._send("POST", url, headers, body, timeout_seconds, answer_limit_bytes)
 
     async def get(
         self, url: str, *, headers: Mapping[str, str], timeout_seconds: float, answer_limit_bytes: int, allow_private: bool
-    ) -> Answer:
+    ) -> HttpResponse:
         return await self._send("GET", url, headers, b"", timeout_seconds, answer_limit_bytes)
 
     async def patch(
@@ -49,12 +49,12 @@ class AsgiClient:
         timeout_seconds: float,
         answer_limit_bytes: int,
         allow_private: bool,
-    ) -> Answer:
+    ) -> HttpResponse:
         return await self._send("PATCH", url, headers, body, timeout_seconds, answer_limit_bytes)
 
     async def _send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float, answer_limit_bytes: int
-    ) -> Answer:
+    ) -> HttpResponse:
         import httpx
 
         request = httpx.Request(method, url, headers={**headers, "accept-encoding": "identity"}, content=body)
@@ -63,8 +63,8 @@ class AsgiClient:
                 answer = await httpx.ASGITransport(self.app, raise_app_exceptions=False).handle_async_request(request)
                 content = await answer.aread()
         except TimeoutError:
-            raise NoAnswer(f"{request.url.host} did not answer within {timeout_seconds:g} s.") from None
-        return Answer(answer.status_code, dict(answer.headers), content[:answer_limit_bytes])
+            raise NoResponse(f"{request.url.host} did not answer within {timeout_seconds:g} s.") from None
+        return HttpResponse(answer.status_code, dict(answer.headers), content[:answer_limit_bytes])
 
 
 # -- execution client --------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class HttpExecution:
         answer = await self._post(f"/api/internal/runs/{quote(run_id, safe='')}/stop", {"reason": reason}, {})
         _document(answer, started=True)
 
-    async def _post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> Answer:
+    async def _post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> HttpResponse:
         return await self.http.post(
             f"{self.url.rstrip('/')}{path}",
             headers=self._headers(headers),
@@ -162,7 +162,7 @@ class HttpExecution:
         }
 
 
-def _document(answer: Answer, *, started: bool = False) -> dict[str, Any]:
+def _document(answer: HttpResponse, *, started: bool = False) -> dict[str, Any]:
     """`started`: the answer is about a run that goes on, so that whoever asks must not give up too early."""
     try:
         document = loads(answer.body) if answer.body else {}

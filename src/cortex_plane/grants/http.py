@@ -82,8 +82,8 @@ class ServiceKeys:
 
 
 def service_keys(settings: Settings) -> ServiceKeys:
-    secrets = (settings.internal_api_token, settings.internal_api_other_token)
-    signing = (settings.internal_jwt_secret, settings.internal_jwt_other_secret)
+    secrets = (settings.internal_api_token, settings.internal_api_previous_token)
+    signing = (settings.internal_jwt_secret, settings.internal_jwt_previous_secret)
     return ServiceKeys(
         tuple(one for one in secrets if one),
         tuple(one for one in signing if one),
@@ -138,7 +138,7 @@ Operator = Annotated[Caller, require(Role.OPERATOR)]
 Scope = Annotated[Text, Field(min_length=1, max_length=LONGEST_SCOPE)]
 
 
-class NewGrant(Input):
+class GrantInput(Input):
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
@@ -173,7 +173,7 @@ async def list_grants(caller: Viewer, plane: ThePlane, limit: Limit = 50, cursor
 
 @router.post("", status_code=201, response_model=Grant)
 async def add_a_grant(
-    request: Request, caller: Operator, plane: ThePlane, body: NewGrant, idempotency_key: IdempotencyKey = None
+    request: Request, caller: Operator, plane: ThePlane, body: GrantInput, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Allows schedules and services to run something in your tenant. Nobody grants more than they hold: an operator holds
     everything of the tenant, others hold what was granted to them and cannot pass it on."""
@@ -241,17 +241,17 @@ class InternalRun(Input):
     )
 
 
-class Answered(BaseModel):
+class InternalResponse(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
-class RunStarted(Answered):
+class RunStarted(InternalResponse):
     run_id: JobId
     trace_id: str
     ok: bool = True
 
 
-class RunLooked(Answered):
+class RunProgress(InternalResponse):
     run_id: JobId
     trace_id: str
     status: Progress
@@ -260,7 +260,7 @@ class RunLooked(Answered):
     error_message: str | None = None
 
 
-class RunStopped(Answered):
+class StoppedRun(InternalResponse):
     stopped: bool = Field(description="false when it had ended.")
 
 
@@ -294,10 +294,10 @@ async def start_internal_run(
 
 
 @execution_router.get("/runs/{run_id}")
-async def look_at_internal_run(caller: Service, plane: ThePlane, run_id: IdPath, wait: Wait = 0) -> RunLooked:
+async def look_at_internal_run(caller: Service, plane: ThePlane, run_id: IdPath, wait: Wait = 0) -> RunProgress:
     """How a run goes, also when its job has been deleted since."""
     state = await look_at_run(plane.store, plane.clock, run_id, wait)
-    return RunLooked(
+    return RunProgress(
         run_id=state.run_id,
         trace_id=state.trace_id,
         status=state.progress,
@@ -308,6 +308,6 @@ async def look_at_internal_run(caller: Service, plane: ThePlane, run_id: IdPath,
 
 
 @execution_router.post("/runs/{run_id}/stop")
-async def stop_internal_run(caller: Service, plane: ThePlane, run_id: IdPath, body: WithReason) -> RunStopped:
+async def stop_internal_run(caller: Service, plane: ThePlane, run_id: IdPath, body: WithReason) -> StoppedRun:
     """Asks a run to stop. One that has ended stays as it is."""
-    return RunStopped(stopped=await stop_run(plane.store, run_id, actor=caller.name, reason=body.reason))
+    return StoppedRun(stopped=await stop_run(plane.store, run_id, actor=caller.name, reason=body.reason))

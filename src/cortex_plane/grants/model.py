@@ -366,7 +366,7 @@ class UsageTotal:
     runs: int
 
 
-class AccountNotFound(NotFound):
+class BillingAccountNotFound(NotFound):
     def __init__(self, name: str) -> None:
         super().__init__(f'There is no billing account "{name}". To see what there is: cortex billing list')
         self.name = name

@@ -13,8 +13,8 @@ from cortex_plane.errors import Conflict, InvalidInput
 from cortex_plane.grants.execution import receipts_of_run
 from cortex_plane.grants.model import (
     DEFAULT_ACCOUNT,
-    AccountNotFound,
     BillingAccount,
+    BillingAccountNotFound,
     Grant,
     GrantId,
     GrantNotFound,
@@ -112,7 +112,7 @@ async def billing_account(store: Store, new_id: NewId, tenant_id: TenantId, name
     if found is not None:
         return found
     if name != DEFAULT_ACCOUNT:
-        raise AccountNotFound(name)
+        raise BillingAccountNotFound(name)
     return await store.billing.ensure(new_id(), tenant_id, name, f"vk_{new_id().replace('-', '')}")
 
 

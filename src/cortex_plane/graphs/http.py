@@ -18,7 +18,7 @@ from cortex_plane.http.lookups import grant_in, run_in
 from cortex_plane.http.middleware import PREFIX
 from cortex_plane.jobs.model import JobId
 from cortex_plane.people.roles import Caller, Role
-from cortex_plane.storage.http_state import KeyUsedElsewhere
+from cortex_plane.storage.http_state import IdempotencyKeyReused
 
 router = APIRouter(prefix=PREFIX, tags=["runs"])
 
@@ -83,7 +83,7 @@ async def start_run_of_graph(
     try:
         started = await start_run(plane.store, plane.directory, plane.clock, plane._ids, wish, payload_limit_bytes=limit)
     except KeyReused:
-        raise KeyUsedElsewhere from None
+        raise IdempotencyKeyReused from None
     response.headers["Location"] = f"/api/v1/graph-runs/{started.run_id}"
     if started.replayed:
         response.headers[REPLAYED] = "true"

@@ -47,7 +47,7 @@ def create_app(
     _refuse_undeclared(app)
     app.add_middleware(GZipMiddleware, minimum_size=GZIP_FROM_BYTES)
     limits = Limits(
-        allowed_hosts(settings), settings.http_body_limit_bytes, settings.http_secure, settings.http_body_timeout_seconds
+        accepted_hosts(settings), settings.http_body_limit_bytes, settings.secure_cookies, settings.http_body_timeout_seconds
     )
     app.add_middleware(Frame, limits=limits, new_id=plane._ids)
     return app
@@ -55,7 +55,7 @@ def create_app(
 
 def serve(app: FastAPI, plane: Plane, settings: Settings) -> None:
     """Says which plane the routes of an app are about. Its routes take long to make; what they are about does not."""
-    app.state.plane, app.state.secure = plane, settings.http_secure
+    app.state.plane, app.state.secure = plane, settings.secure_cookies
     app.state.service_keys = service_keys(settings)
     app.state.proxies = networks(settings.trusted_proxies, "trusted_proxies")
     app.state.streams = OpenStreams(settings.http_streams, settings.http_streams_per_caller)
@@ -64,8 +64,8 @@ def serve(app: FastAPI, plane: Plane, settings: Settings) -> None:
     app.state.loops = [BackgroundLoop("sweeper", partial(_sweep, plane), plane.clock)]
 
 
-def allowed_hosts(settings: Settings) -> set[str]:
-    named = [host_name(host) for host in settings.http_hosts.split(",") if host.strip()]
+def accepted_hosts(settings: Settings) -> set[str]:
+    named = [host_name(host) for host in settings.allowed_hosts.split(",") if host.strip()]
     return {ANY_HOST} if ANY_HOST in named else {*LOCAL_HOSTS, *named, host_name(settings.http_host)}
 
 

@@ -19,7 +19,7 @@ from cortex_plane.storage.http_state import (
     AnotherBody,
     Answered,
     Begun,
-    KeyUsedElsewhere,
+    IdempotencyKeyReused,
     RequestKey,
     RequestUnderWay,
     UnderWay,
@@ -56,7 +56,7 @@ async def created(
         case Answered(status, kept):
             return _response(status, kept.encode(), location, {REPLAYED: "true"})
         case AnotherBody():
-            raise KeyUsedElsewhere
+            raise IdempotencyKeyReused
         case UnderWay():
             raise RequestUnderWay
         case Begun(seed):

@@ -131,7 +131,7 @@ class Frame:
         """Host: a page elsewhere may point a name of its own at us, and would then speak to us as if it were ours."""
         host = host_name(headers.get("host", ""))
         if ANY_HOST not in self._limits.hosts and host not in self._limits.hosts:
-            return WRONG_HOST, f"This server does not answer for {host!r:.80}. To let it: CORTEX_HTTP_HOSTS"
+            return WRONG_HOST, f"This server does not answer for {host!r:.80}. To let it: CORTEX_ALLOWED_HOSTS"
         if sum(map(len, headers.getlist("cookie"))) > MOST_COOKIE_CHARACTERS:
             return COOKIES_TOO_LARGE, f"The cookies may have {MOST_COOKIE_CHARACTERS:,} characters."
         length = headers.get("content-length", "")

@@ -14,7 +14,7 @@ from starlette.routing import Match
 
 from cortex_plane import errors
 from cortex_plane.approvals import model as approvals
-from cortex_plane.approvals.channels.base import NotGenuine
+from cortex_plane.approvals.channels.base import InvalidSignature
 from cortex_plane.grants import model as billing
 from cortex_plane.grants import model as execution
 from cortex_plane.grants import model as grants
@@ -71,7 +71,7 @@ KINDS: dict[type[Exception], Kind] = {
     access.TooManyTries: Kind("too-many-tries", 429, "Too many tries"),
     access.RoleMissing: Kind("role-missing", 403, "Not allowed"),
     http_requests.RequestUnderWay: Kind("request-under-way", 409, "The same request is under way"),
-    http_requests.KeyUsedElsewhere: Kind("idempotency-key-reused", 422, "The key was used for another request"),
+    http_requests.IdempotencyKeyReused: Kind("idempotency-key-reused", 422, "The key was used for another request"),
     execution.KeyReused: Kind("idempotency-key-reused", 422, "The key was used for another request"),
     errors.JobNotFound: Kind("job-not-found", 404, "There is no such job"),
     errors.RunNotFound: Kind("run-not-found", 404, "There is no such run"),
@@ -89,7 +89,7 @@ KINDS: dict[type[Exception], Kind] = {
     schedules.ScheduleNotFound: Kind("schedule-not-found", 404, "There is no such schedule"),
     grants.GrantNotFound: Kind("grant-not-found", 404, "There is no such grant"),
     execution.ExecutionNotFound: Kind("run-not-found", 404, "There is no such run"),
-    billing.AccountNotFound: Kind("billing-account-not-found", 404, "There is no such billing account"),
+    billing.BillingAccountNotFound: Kind("billing-account-not-found", 404, "There is no such billing account"),
     people.UserNotFound: Kind("user-not-found", 404, "There is no such user"),
     people.UserGroupNotFound: Kind("user-group-not-found", 404, "There is no such group of people"),
     errors.RuleNotFound: Kind("rule-not-found", 404, "There is no such rule"),
@@ -99,7 +99,7 @@ KINDS: dict[type[Exception], Kind] = {
     groups.GroupKeyReused: Kind("group-key-reused", 409, "The key belongs to another group"),
     errors.NothingToResume: Kind("nothing-to-resume", 409, "The job has done all its work"),
     errors.NotHeld: Kind("not-held", 409, "The job is not held"),
-    errors.NotWaiting: Kind("not-waiting", 409, "The job does not wait"),
+    errors.JobNotQueued: Kind("job-not-queued", 409, "The job does not wait"),
     errors.QueueBusy: Kind("queue-busy", 409, "The queue is reserved"),
     errors.WorkerHasEnded: Kind("worker-has-ended", 409, "The worker does not run any more"),
     errors.TenantExists: Kind("tenant-exists", 409, "There is such a tenant already"),
@@ -114,7 +114,7 @@ KINDS: dict[type[Exception], Kind] = {
     errors.InvalidInput: Kind("invalid-input", 422, "The input is wrong"),
     errors.BudgetExhausted: Kind("budget-exhausted", 403, "The budget is spent"),
     grants.GrantRefused: Kind("grant-refused", 403, "The grant does not allow this"),
-    NotGenuine: Kind("not-genuine", 401, "The request does not bear the sign of the service"),
+    InvalidSignature: Kind("invalid-signature", 401, "The request does not bear the sign of the service"),
     errors.Denied: Kind("denied", 403, "Not allowed"),
     errors.Unavailable: Kind("unavailable", 503, "Not available now"),
     errors.CortexError: Kind("unexpected", 500, "Something unexpected happened"),

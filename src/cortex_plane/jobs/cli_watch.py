@@ -30,7 +30,7 @@ from cortex_plane.jobs.events import (
 )
 from cortex_plane.jobs.follow import START
 from cortex_plane.jobs.states import JobStatus
-from cortex_plane.server_urls import ServerAway
+from cortex_plane.server_urls import ServerUnreachable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -122,7 +122,7 @@ async def _patiently(plane: Plane | Client, ask: Callable[[], Awaitable[Value]])
 def _still_patient(error: Unavailable, lost_at: float | None, now: float) -> float:
     """Since when it is away; raises what it said last when that was too long ago."""
     if lost_at is None:
-        what = "server" if isinstance(error, ServerAway) else "database"
+        what = "server" if isinstance(error, ServerUnreachable) else "database"
         lead = painted(f"Lost the {what} for now, trying again:", "bold", sys.stderr)
         print(f"{lead} {without_password(str(error))}", file=sys.stderr, flush=True)
         return now

@@ -37,8 +37,8 @@ from cortex_plane.jobs.timeline import Story
 from cortex_plane.json import loads
 from cortex_plane.queues.service import place_of
 from cortex_plane.queues.why import Reason
-from cortex_plane.remote import Page, Server, given, job_body, read_pages, submission_body, whole_id
-from cortex_plane.server_urls import ServerAway
+from cortex_plane.remote import RemotePage, Server, given, job_body, read_pages, submission_body, whole_id
+from cortex_plane.server_urls import ServerUnreachable
 from cortex_plane.worker.model import actor_of
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ async def follow(server: Server, look: Callable[[], Awaitable[Job]], job_id: Job
                 elif line.startswith(COMMENT):
                     yield Told(job.updated_at, position, NothingNew(job))
         if not said_something:
-            raise ServerAway(f"{server.url} has ended the stream before the job ended.")
+            raise ServerUnreachable(f"{server.url} has ended the stream before the job ended.")
     # Only now, with the connection given back: whoever hears of the end listens no further.
     yield Told(ended_at, position, JobEnded(await look()))
 
@@ -206,7 +206,7 @@ class JobClient(JobService):
     async def search(self, wish: JobWish, *, tenant: str | None = None, before: str | None = None, limit: int = 50) -> JobPage:
         cursor = None if before is None else cursor_for("job", before)
         filters = {**asdict(wish), "since": _stamp(wish.since), "until": _stamp(wish.until)}
-        page = await self._server.get(Page[FoundJob], "jobs", limit=limit, cursor=cursor, tenant=tenant, **filters)
+        page = await self._server.get(RemotePage[FoundJob], "jobs", limit=limit, cursor=cursor, tenant=tenant, **filters)
         return JobPage(page.items, None if page.next is None else JobId(place_in("job", page.next)))
 
     async def timeline(self, job_id: JobId, *, with_names: bool = False) -> Story:

@@ -65,7 +65,7 @@ async def metrics(request: Request, plane: ThePlane) -> Response:
 def _check(request: Request, settings: Settings, *, is_api: bool) -> None:
     """The API of an installation that is reached under names of its own stands behind a proxy, and a proxy need not say so."""
     token = settings.metrics_token
-    is_proxied = is_api and bool(settings.http_hosts or settings.http_secure or settings.trusted_proxies)
+    is_proxied = is_api and bool(settings.allowed_hosts or settings.secure_cookies or settings.trusted_proxies)
     if token:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not compare_digest(_digest(given.strip()), _digest(token)):

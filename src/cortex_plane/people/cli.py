@@ -189,7 +189,7 @@ async def add_group(
     Agents name it as group:NAME.
 
     Try:
-        cortex users group release-managers
+        cortex user-groups add release-managers
     """
     from cortex_plane.cli.output import print_json
 
@@ -199,7 +199,7 @@ async def add_group(
         print_json(added)
     else:
         print(f"Added group {added.name}, {added.id}")
-        next_step("To put somebody in", f"cortex users join NAME {added.name}", plane_url)
+        next_step("To put somebody in", f"cortex user-groups join NAME {added.name}", plane_url)
     return 0
 
 
@@ -207,7 +207,7 @@ async def list_groups(*, tenant: InTenant = OWN_TENANT, plane_url: PlaneUrl = No
     """List groups of people, with who is in them.
 
     Try:
-        cortex users groups
+        cortex user-groups list
     """
     from cortex_plane.cli.output import console, print_json, table, words
 
@@ -219,7 +219,7 @@ async def list_groups(*, tenant: InTenant = OWN_TENANT, plane_url: PlaneUrl = No
         rows = [[words(group.name), words(", ".join(user.name for user in members) or "nobody")] for group, members in groups]
         console().print(table(["GROUP", "WHO"], rows))
     else:
-        next_step("There are no groups yet. To add one", "cortex users group NAME", plane_url, style="")
+        next_step("There are no groups yet. To add one", "cortex user-groups add NAME", plane_url, style="")
     return 0
 
 
@@ -227,7 +227,7 @@ async def join(name: PersonName, group: GroupName, /, *, tenant: InTenant = OWN_
     """Put a user into a group.
 
     Try:
-        cortex users join ada release-managers
+        cortex user-groups join ada release-managers
     """
     async with existing_plane(plane_url) as plane:
         changed = await plane.people.join(group, name, tenant=tenant, actor=me())
@@ -239,7 +239,7 @@ async def leave(name: PersonName, group: GroupName, /, *, tenant: InTenant = OWN
     """Take a user out of a group.
 
     Try:
-        cortex users leave ada release-managers
+        cortex user-groups leave ada release-managers
     """
     async with existing_plane(plane_url) as plane:
         changed = await plane.people.leave(group, name, tenant=tenant, actor=me())
@@ -327,11 +327,11 @@ async def owner(
     return 0
 
 
-async def grant(name: UserName, role: RoleName, /, *, tenant: OfTenant = None, plane_url: PlaneUrl = None) -> int:
+async def add_role(name: UserName, role: RoleName, /, *, tenant: OfTenant = None, plane_url: PlaneUrl = None) -> int:
     """Give a user a role.
 
     Try:
-        cortex users grant ada operator --tenant acme
+        cortex users add-role ada operator --tenant acme
     """
     async with existing_plane(plane_url) as plane:
         await plane.access.give_role(name, role, tenant=tenant, actor=me())
@@ -339,11 +339,11 @@ async def grant(name: UserName, role: RoleName, /, *, tenant: OfTenant = None, p
     return 0
 
 
-async def withdraw(name: UserName, role: RoleName, /, *, tenant: OfTenant = None, plane_url: PlaneUrl = None) -> int:
+async def remove_role(name: UserName, role: RoleName, /, *, tenant: OfTenant = None, plane_url: PlaneUrl = None) -> int:
     """Take a role from a user.
 
     Try:
-        cortex users withdraw ada operator --tenant acme
+        cortex users remove-role ada operator --tenant acme
     """
     async with existing_plane(plane_url) as plane:
         await plane.access.take_role(name, role, tenant=tenant, actor=me())

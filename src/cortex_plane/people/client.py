@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Me:
+class _Me:
     user: str | None = None
 
 
@@ -41,7 +41,7 @@ class PeopleClient(PeopleService):
         self._client, self._server = client, client.server
 
     async def myself(self) -> str:
-        name = (await self._server.get(Me, "me")).user
+        name = (await self._server.get(_Me, "me")).user
         if name is None:
             raise Denied(
                 "This API key belongs to no person, and an approval is a person's decision. To make one that does: "

@@ -41,7 +41,7 @@ class NewKey(Input):
     ttl_seconds: float | None = Field(default=None, gt=0, le=LONGEST_TTL_SECONDS, description="Otherwise it works for ever.")
 
 
-class AddedKey(BaseModel):
+class AddedKeyView(BaseModel):
     id: ApiKeyId
     key: ApiKey
     secret: str | None = Field(description="The whole key, shown once.")
@@ -54,7 +54,7 @@ async def list_keys(caller: Admin, plane: ThePlane) -> list[ApiKey]:
     return await plane.access.keys(tenant=caller.tenant, shared=caller.may(Role.ADMIN, everywhere=True))
 
 
-@router.post("", status_code=201, response_model=AddedKey)
+@router.post("", status_code=201, response_model=AddedKeyView)
 async def add_key(
     request: Request, caller: Admin, plane: ThePlane, body: NewKey, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -63,11 +63,11 @@ async def add_key(
     owner = await owner_for(plane.store, caller.user_id, caller.tenant_id, body.user)
     wish = KeyWish(body.name, body.roles, caller.tenant, owner, ttl_seconds=body.ttl_seconds, created_by=caller.name)
 
-    async def work(ids: NewId) -> AddedKey:
+    async def work(ids: NewId) -> AddedKeyView:
         added = await add_api_key(plane.store, plane.directory, ids, wish)
-        return AddedKey(id=added.key.id, key=added.key, secret=added.secret)
+        return AddedKeyView(id=added.key.id, key=added.key, secret=added.secret)
 
-    return await created(request, caller, idempotency_key, AddedKey, work, secret="secret")
+    return await created(request, caller, idempotency_key, AddedKeyView, work, secret="secret")
 
 
 @router.delete("/{key_id}")

@@ -37,7 +37,7 @@ class AddedTenant(BaseModel):
     name: str
 
 
-class Limit(WithReason):
+class TenantLimit(WithReason):
     max_running: int | None = Field(ge=1, le=1_000_000, description="null lifts the limit.", examples=[5])
 
 
@@ -102,7 +102,7 @@ async def resume_tenant(caller: OperatorOfAll, plane: ThePlane, name: NamePath, 
 
 
 @router.put("/tenants/{name}/limit", tags=["tenants"])
-async def limit_tenant(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Limit) -> TenantOverview:
+async def limit_tenant(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: TenantLimit) -> TenantOverview:
     """At most so many of its jobs run at a time, over all workers."""
     await plane.queues.limit(body.max_running, tenant=name, reason=body.reason, actor=caller.name)
     return await show_tenant(plane.store, name)

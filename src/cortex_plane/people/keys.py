@@ -171,7 +171,7 @@ def _check_held(account: Account, roles: Sequence[Role], tenant_id: TenantId | N
             where = "all tenants" if tenant is None else tenant
             raise InvalidInput(
                 f"{account.name} is not {role} in {where}, and a key never may more than its owner. Give the role first: "
-                f"cortex users grant {account.name} {role}" + ("" if tenant is None else f" --tenant {tenant}"),
+                f"cortex users add-role {account.name} {role}" + ("" if tenant is None else f" --tenant {tenant}"),
                 field="roles",
             )
 

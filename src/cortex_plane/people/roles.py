@@ -265,7 +265,7 @@ class TooManyStreams(TooManyTries):
 class RoleMissing(Denied):
     def __init__(self, needed: Role, *, everywhere: bool) -> None:
         where = " in all tenants" if everywhere else ""
-        super().__init__(f'This needs the role "{needed}"{where}. An admin gives roles: cortex keys add, cortex users grant')
+        super().__init__(f'This needs the role "{needed}"{where}. An admin gives roles: cortex keys add, cortex users add-role')
         self.needed = needed
 
 

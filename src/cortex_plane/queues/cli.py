@@ -180,7 +180,7 @@ async def limit(
     return 0
 
 
-async def share(
+async def fair_share(
     queue: Annotated[str, Parameter(name="QUEUE", help="The queue.")],
     /,
     *,
@@ -191,8 +191,8 @@ async def share(
     """Let the tenants of a queue take turns, however many jobs each has waiting.
 
     Try:
-        cortex queues share mail
-        cortex queues share mail --off
+        cortex queues fair-share mail
+        cortex queues fair-share mail --off
     """
     async with existing_plane(plane_url) as plane:
         await plane.queues.share_fairly(queue, not off, actor=me())

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from cortex_plane.errors import Conflict, CortexError, InvalidInput, JobNotFound, NotWaiting, RevisionChanged
+from cortex_plane.errors import Conflict, CortexError, InvalidInput, JobNotFound, JobNotQueued, RevisionChanged
 from cortex_plane.jobs.model import Claimed, JobId
 from cortex_plane.json import dumps
 from cortex_plane.queues.model import GAP, MOST_SHIFTED, Control, Place, Scope, between, make_room
@@ -134,7 +134,7 @@ class OrderStore:
     async def move(
         self, job_id: JobId, place: Place, anchor: JobId | None, entry: AuditEntry, revision: int | None = None
     ) -> None:
-        """Within its queue, taking the priority of its new neighbour. Raises NotWaiting, JobNotFound or InvalidInput."""
+        """Within its queue, taking the priority of its new neighbour. Raises JobNotQueued, JobNotFound or InvalidInput."""
         await self._database.transact(lambda: _move(job_id, place, anchor, entry, revision))
 
     async def set_priority(self, job_id: JobId, priority: int, entry: AuditEntry, revision: int | None = None) -> None:
@@ -162,7 +162,7 @@ def _waiting(job_id: JobId) -> Transaction[Row]:
     if found:
         return found[0]
     jobs = yield from query("jobs/status", id=job_id)
-    raise NotWaiting(job_id, jobs[0]["status"]) if jobs else JobNotFound(job_id)
+    raise JobNotQueued(job_id, jobs[0]["status"]) if jobs else JobNotFound(job_id)
 
 
 def _check_revision(job_id: JobId, revision: int | None) -> Transaction[None]:
@@ -287,5 +287,5 @@ def _can_move(row: Row) -> bool:
 def _put(job_id: JobId, priority: int, position: int, entry: AuditEntry, revision: int | None) -> Transaction[None]:
     if not (yield from query("order/place", id=job_id, priority=priority, position=position, revision=revision)):
         yield from _check_revision(job_id, revision)
-        raise NotWaiting(job_id, "RUNNING")
+        raise JobNotQueued(job_id, "RUNNING")
     yield from query("audit/record", entries=dumps([entry.to_json()]))

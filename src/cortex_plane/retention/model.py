@@ -57,7 +57,7 @@ class RetentionRule:
     created_at: datetime | None = None
     record: RecordKind = RecordKind.JOB
 
-    def covers(self, job: LookedAt) -> bool:
+    def covers(self, job: Candidate) -> bool:
         return (
             self.tenant_id in (None, job.tenant_id)
             and self.job_type in (None, job.job_type)
@@ -71,7 +71,7 @@ class RetentionRule:
         return sum(said), *said
 
 
-class LookedAt(NamedTuple):
+class Candidate(NamedTuple):
     """A job, with what decides whether it is kept. `looked_at` is the database's time."""
 
     id: JobId
@@ -83,10 +83,10 @@ class LookedAt(NamedTuple):
     looked_at: datetime
 
 
-class Condemned(NamedTuple):
+class ExpiredJob(NamedTuple):
     """A job that may go, and the rule that says so."""
 
-    job: LookedAt
+    job: Candidate
     rule: RetentionRule
 
 
@@ -109,20 +109,20 @@ def kept_seconds(rules: Sequence[RetentionRule], record: RecordKind) -> int | No
     return None if kept is None else int(kept.total_seconds())
 
 
-def governing(rules: Sequence[RetentionRule], job: LookedAt) -> RetentionRule | None:
+def governing(rules: Sequence[RetentionRule], job: Candidate) -> RetentionRule | None:
     return max((rule for rule in rules if rule.covers(job)), key=lambda rule: rule.rank, default=None)
 
 
-def condemned(rules: Sequence[RetentionRule], jobs: Sequence[LookedAt]) -> list[Condemned]:
+def expired_jobs(rules: Sequence[RetentionRule], jobs: Sequence[Candidate]) -> list[ExpiredJob]:
     governed = [(job, governing(rules, job)) for job in jobs]
-    return [Condemned(job, rule) for job, rule in governed if rule is not None and _is_over(job, rule)]
+    return [ExpiredJob(job, rule) for job, rule in governed if rule is not None and _is_over(job, rule)]
 
 
-def _is_over(job: LookedAt, rule: RetentionRule) -> bool:
+def _is_over(job: Candidate, rule: RetentionRule) -> bool:
     return job.finished_at is not None and job.finished_at + timedelta(seconds=rule.keep_seconds) <= job.looked_at
 
 
-def too_young(rules: Sequence[RetentionRule], jobs: Sequence[LookedAt]) -> bool:
+def too_young(rules: Sequence[RetentionRule], jobs: Sequence[Candidate]) -> bool:
     """Whether no rule can concern any of these yet, nor any job that was submitted after them."""
     shortest = timedelta(seconds=min(rule.keep_seconds for rule in rules))
     return all(job.created_at + shortest > job.looked_at for job in jobs)

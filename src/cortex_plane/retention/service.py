@@ -17,7 +17,7 @@ from cortex_plane.retention.model import (
     check_keep,
     check_record,
     check_status,
-    condemned,
+    expired_jobs,
     kept_seconds,
     too_young,
 )
@@ -113,10 +113,10 @@ async def prune_jobs(store: Store, after: JobId | None = None, *, actor: str = A
     jobs = await store.retention.window(after, looked_at) if rules else []
     if not jobs:
         return Pruned(0, None)
-    doomed = condemned(rules, jobs)
-    deleted = await store.retention.delete(doomed[:most], actor)
-    if len(doomed) > most:
-        return Pruned(deleted, doomed[most - 1].job.id)
+    expired = expired_jobs(rules, jobs)
+    deleted = await store.retention.delete(expired[:most], actor)
+    if len(expired) > most:
+        return Pruned(deleted, expired[most - 1].job.id)
     return Pruned(deleted, None if len(jobs) < looked_at or too_young(rules, jobs) else jobs[-1].id)
 
 

@@ -10,7 +10,7 @@ from cortex_plane.audit.model import AuditEntry
 from cortex_plane.jobs.model import JobId, TenantId
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.json import dumps
-from cortex_plane.retention.model import Condemned, LookedAt, RecordKind, RetentionRule, RuleId, deletable, oldest_id_after
+from cortex_plane.retention.model import Candidate, ExpiredJob, RecordKind, RetentionRule, RuleId, deletable, oldest_id_after
 from cortex_plane.storage import rows
 from cortex_plane.storage.rows import NO_DIGITS
 from cortex_plane.storage.transactions import Transaction, query
@@ -42,13 +42,13 @@ class RetentionStore:
     async def remove(self, rule_id: RuleId, entry: AuditEntry) -> bool:
         return await self._database.transact(lambda: _remove(rule_id, entry))
 
-    async def window(self, after: JobId | None, limit: int) -> list[LookedAt]:
+    async def window(self, after: JobId | None, limit: int) -> list[Candidate]:
         """The next jobs after this one, oldest first."""
-        return [_looked_at(row) for row in await self._database.read("retention/window", after=after or NO_DIGITS, limit=limit)]
+        return [_candidate(row) for row in await self._database.read("retention/window", after=after or NO_DIGITS, limit=limit)]
 
-    async def delete(self, condemned: Sequence[Condemned], actor: str) -> int:
+    async def delete(self, expired: Sequence[ExpiredJob], actor: str) -> int:
         """Deletes those that nothing needs any more, with an audit entry for each; returns how many."""
-        return await self._database.transact(lambda: _delete(condemned, actor, self._database)) if condemned else 0
+        return await self._database.transact(lambda: _delete(expired, actor, self._database)) if expired else 0
 
     async def delete_records(self, kind: RecordKind, ended_before: datetime, limit: int) -> int:
         """Deletes the oldest records of this kind, other than jobs, that ended before then; returns how many."""
@@ -83,8 +83,8 @@ def _remove(rule_id: RuleId, entry: AuditEntry) -> Transaction[bool]:
     return bool(removed)
 
 
-def _delete(condemned: Sequence[Condemned], actor: str, database: Database) -> Transaction[int]:
-    by_id = {one.job.id: one for one in condemned}
+def _delete(expired: Sequence[ExpiredJob], actor: str, database: Database) -> Transaction[int]:
+    by_id = {one.job.id: one for one in expired}
     held = yield from query("retention/held_back", job_ids=database.array(by_id))
     ids = deletable([rows.held_back(row) for row in held])
     if not ids:
@@ -93,13 +93,13 @@ def _delete(condemned: Sequence[Condemned], actor: str, database: Database) -> T
     groups = sorted({str(row["group_id"]) for row in held if row["group_id"] is not None})
     if groups:
         yield from query("retention/delete_groups", group_ids=dumps(groups))
-    entries = [_epitaph(by_id[JobId(str(row["id"]))], actor).to_json() for row in deleted]
+    entries = [_deletion_entry(by_id[JobId(str(row["id"]))], actor).to_json() for row in deleted]
     if entries:
         yield from query("audit/record", entries=dumps(entries))
     return len(entries)
 
 
-def _epitaph(gone: Condemned, actor: str) -> AuditEntry:
+def _deletion_entry(gone: ExpiredJob, actor: str) -> AuditEntry:
     """One entry for each job, not for each batch: who looks for a job that is gone asks by its id."""
     job, rule = gone
     details = {
@@ -127,8 +127,8 @@ def _rule(row: Row) -> RetentionRule:
     )
 
 
-def _looked_at(row: Row) -> LookedAt:
-    return LookedAt(
+def _candidate(row: Row) -> Candidate:
+    return Candidate(
         id=JobId(str(row["id"])),
         tenant_id=TenantId(str(row["tenant_id"])),
         job_type=row["job_type"],

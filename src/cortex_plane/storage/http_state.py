@@ -56,7 +56,7 @@ class RequestUnderWay(Conflict):
         super().__init__("A request with this Idempotency-Key is under way. Send it again in a moment to get its answer.")
 
 
-class KeyUsedElsewhere(InvalidInput):
+class IdempotencyKeyReused(InvalidInput):
     def __init__(self) -> None:
         super().__init__(
             "This Idempotency-Key was used for a different request. Use a new key for each thing that you ask for.",

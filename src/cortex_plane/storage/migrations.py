@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from cortex_plane.errors import WrongDatabase
+from cortex_plane.errors import DatabaseConfigError
 
 FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 
@@ -48,14 +48,14 @@ def pending(known: list[Migration], applied: dict[int, str]) -> list[Migration]:
     """What is still to be applied; refuses a database that these migrations cannot have made."""
     latest = known[-1].version
     if applied and max(applied) > latest:
-        raise WrongDatabase(
+        raise DatabaseConfigError(
             f"The database has schema version {max(applied)}, this program knows only up to {latest}. "
             "It was upgraded by a newer cortex-plane: install that version."
         )
     for migration in known:
         recorded = applied.get(migration.version)
         if recorded is not None and recorded != migration.checksum:
-            raise WrongDatabase(
+            raise DatabaseConfigError(
                 f"Migration {migration.version} ({migration.name}) is not the one that this database was made with. "
                 "Use the cortex-plane release that made it, or restore a backup."
             )

@@ -90,7 +90,7 @@ async def throwaway_plane(database_url: str | None = None, **settings: Any) -> A
     """On a SQLite file that is deleted afterwards, or on the (empty) database that is named."""
     with tempfile.TemporaryDirectory(prefix="cortex-test-") as folder:
         url = database_url or f"sqlite:///{folder}/test.db"
-        defaults = {"database_url": url, "files": str(Path(folder) / "files"), "grace_seconds": 1.0}
+        defaults = {"database_url": url, "data_dir": str(Path(folder) / "files"), "grace_seconds": 1.0}
         clock = ManualClock()
         plane = TestPlane(settings=Settings(**{**defaults, **settings}), clock=clock)
         async with plane:

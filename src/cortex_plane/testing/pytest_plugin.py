@@ -57,7 +57,7 @@ def _plane(folder: Path) -> TestPlane:
     from cortex_plane.settings import Settings
     from cortex_plane.testing import ManualClock, TestPlane
 
-    settings = Settings(database_url=f"sqlite:///{folder}/test.db", files=str(folder / "files"), grace_seconds=1.0)
+    settings = Settings(database_url=f"sqlite:///{folder}/test.db", data_dir=str(folder / "files"), grace_seconds=1.0)
     return TestPlane(settings=settings, clock=ManualClock())
 
 

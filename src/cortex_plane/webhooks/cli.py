@@ -157,7 +157,7 @@ async def send_test(endpoint_id: EndpointIdOrPrefix, /, *, plane_url: PlaneUrl =
     return _say_submitted(delivery.id, plane_url, as_json)
 
 
-async def dead(
+async def dead_letters(
     *,
     tenant: TenantName = None,
     limit: Annotated[int, Parameter(metavar="N", help="How many, up to 1000; otherwise 20.")] = 20,
@@ -168,8 +168,8 @@ async def dead(
     """List the messages that could not be delivered, newest first.
 
     Try:
-        cortex webhooks dead
-        cortex webhooks dead --json
+        cortex webhooks dead-letters
+        cortex webhooks dead-letters --json
     """
     from cortex_plane.cli.output import console, print_json
 

@@ -21,7 +21,7 @@ from cortex_plane.approvals.notify import SETTINGS, translated
 from cortex_plane.audit.model import AuditEntry
 from cortex_plane.clock import SECOND, Clock, as_datetime
 from cortex_plane.errors import Contended
-from cortex_plane.http_client import Answer, Http, PrivateAddress
+from cortex_plane.http_client import Http, HttpResponse, PrivateAddress
 from cortex_plane.jobs.model import JobId
 from cortex_plane.jobs.retry import retry_after_seconds
 from cortex_plane.json import dumps
@@ -124,7 +124,7 @@ def webhook_agent(
             await notify(notice_of(event_id, event, public_url), Address(address))
         return {"delivered": True, "channel": name}
 
-    async def _post(target: Target, event_id: str, body: bytes) -> Answer:
+    async def _post(target: Target, event_id: str, body: bytes) -> HttpResponse:
         try:
             return await http.post(
                 target.url,
@@ -163,7 +163,7 @@ def webhook_agent(
     return AgentCode(WEBHOOK_AGENT, deliver, "async", WEBHOOK_CONFIG)
 
 
-def _check(answer: Answer, now: datetime) -> None:
+def _check(answer: HttpResponse, now: datetime) -> None:
     """Only 2xx says that the message was taken."""
     if 200 <= answer.status < 300:
         return

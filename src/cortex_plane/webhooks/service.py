@@ -202,7 +202,7 @@ async def redeliver_webhook(store: Store, new_id: NewId, id_or_prefix: str, *, a
     job = await find_job(store, id_or_prefix)
     if job.job_type != WEBHOOK_AGENT:
         raise InvalidInput(
-            f"Job {job.id} is not the delivery of a webhook. To see those that failed: cortex webhooks dead", field="id"
+            f"Job {job.id} is not the delivery of a webhook. To see those that failed: cortex webhooks dead-letters", field="id"
         )
     return await retry_job(store, new_id, job.id, actor=actor)
 

@@ -102,14 +102,14 @@ async def _run(
     metrics_port: int | None,
     internal: bool,
 ) -> int:
-    from cortex_plane.cli.stopping import Signals, end_now, something_goes_on
+    from cortex_plane.cli.stopping import StopSignals, end_now, something_goes_on
 
     others = threading.enumerate()
     options = plane._worker_options(queues or None, concurrency, "", internal=internal)
     store = plane.store
     _say(plane, _greeting(plane, store.description, options))
     code = 0
-    with Signals(lambda: _ask_to_stop(plane)) as signals:
+    with StopSignals(lambda: _ask_to_stop(plane)) as signals:
         try:
             async with _watched(plane, metrics_port):
                 await plane.run_worker(queues or None, concurrency=concurrency, until_idle=until_idle, internal=internal)

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cortex_plane.errors import CortexError, WrongDatabase
+from cortex_plane.errors import CortexError, DatabaseConfigError
 from cortex_plane.json import dumps, loads
 from cortex_plane.worker.loops import BackgroundLoop, Trouble
 from cortex_plane.worker.model import Beat
@@ -145,7 +145,7 @@ async def look_at_database(store: Store) -> str:
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             status = await store.schema.status()
-    except WrongDatabase:
+    except DatabaseConfigError:
         return "cannot be used by this version: cortex db status"
     except (CortexError, TimeoutError):
         return "does not answer"

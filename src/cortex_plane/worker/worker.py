@@ -89,7 +89,7 @@ class WorkerOptions:
     """Slots for the plane's own work, in addition to those for users' jobs."""
     lease_seconds: float = DEFAULT_LEASE_SECONDS
     grace_seconds: float = 30.0
-    blocked_limit_seconds: float = 120.0
+    event_loop_timeout: float = 120.0
     name: str = ""
     seal_export: str = ""
     """Where seals of the audit log are sent: entries are pruned only once their seal was."""
@@ -233,7 +233,7 @@ class Worker:
         self._services = await self._services_factory.create(
             self._outbox, self._reporter, self._time, {found[0].job_type: self._codes[found[0].job_type]}, lease_holds
         )
-        watch = LoopWatch(self._clock, self._options.blocked_limit_seconds, self._run_of)
+        watch = LoopWatch(self._clock, self._options.event_loop_timeout, self._run_of)
         watch.start()
         telling = self._tasks.start(BackgroundLoop("reporter", self._reporter.once, self._clock).run(), "cortex-reporter")
         with contained_tasks():
@@ -292,7 +292,7 @@ class Worker:
         )
         self._lease_lost.clear()
         heart.start()
-        watch = LoopWatch(self._clock, self._options.blocked_limit_seconds, self._run_of)
+        watch = LoopWatch(self._clock, self._options.event_loop_timeout, self._run_of)
         watch.start()
         if until_idle:  # One loop claims for all.
             self._users.wake = self._internal.wake

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.approvals.channels.base import ChannelRefused, NotGenuine
+from cortex_plane.approvals.channels.base import ChannelRefused, InvalidSignature
 from cortex_plane.approvals.channels.discord import Ping, deferred, parse_interaction, pong, told, updated, verify
 from cortex_plane.approvals.messages import Address, Click, Sent
 from cortex_plane.clock import SECOND, Instant
@@ -129,29 +129,29 @@ def test_what_discord_signed_is_genuine() -> None:
     ],
 )
 def test_whatever_else_is_not(given_headers: dict[str, str]) -> None:
-    with pytest.raises(NotGenuine):
+    with pytest.raises(InvalidSignature):
         verify(given_headers, BODY, NOW, public_key=PUBLIC_KEY, is_signed=is_signed)
 
 
 @pytest.mark.parametrize("seconds", [-301, 301, 86_400 * 365])
 def test_what_was_signed_long_ago_or_in_the_future_is_not(seconds: int) -> None:
     verify(headers(), BODY, Instant(NOW + 299 * SECOND), public_key=PUBLIC_KEY, is_signed=is_signed)
-    with pytest.raises(NotGenuine, match="five minutes"):
+    with pytest.raises(InvalidSignature, match="five minutes"):
         verify(headers(), BODY, Instant(NOW + seconds * SECOND), public_key=PUBLIC_KEY, is_signed=is_signed)
 
 
 def test_our_own_check_agrees_with_the_one_that_is_written_down() -> None:
     verify(headers(), BODY, NOW, public_key=PUBLIC_KEY)
     for wrong in (headers(body=b"{}"), {**headers(), "X-Signature-Timestamp": "1700000001"}):
-        with pytest.raises(NotGenuine):
+        with pytest.raises(InvalidSignature):
             verify(wrong, BODY, NOW, public_key=PUBLIC_KEY)
     for key in (public_key_of(bytes(32)).hex(), "ff" * 32, "02" + "00" * 31):
-        with pytest.raises(NotGenuine):
+        with pytest.raises(InvalidSignature):
             verify(headers(), BODY, NOW, public_key=key)
 
 
 def test_another_applications_key_does_not_do() -> None:
-    with pytest.raises(NotGenuine):
+    with pytest.raises(InvalidSignature):
         verify(headers(), BODY, NOW, public_key=public_key_of(bytes(32)).hex(), is_signed=is_signed)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortex_plane.approvals.channels.base import ChannelRefused, NotGenuine
+from cortex_plane.approvals.channels.base import ChannelRefused, InvalidSignature
 from cortex_plane.approvals.channels.telegram import callback_answer, parse_callback
 from cortex_plane.approvals.messages import Address, Click, Sent
 from cortex_plane.errors import InvalidInput
@@ -88,7 +88,7 @@ def test_a_click_says_who_decided_what_on_which_message(letter: str, decision: A
 
 @pytest.mark.parametrize("header", [None, "", "wrong", SECRET[:-1], f"{SECRET}x", "\udce9"])
 def test_an_update_without_the_secret_is_not_believed(header: str | None) -> None:
-    with pytest.raises(NotGenuine) as refused:
+    with pytest.raises(InvalidSignature) as refused:
         parse_callback(update(), header, secret_token=SECRET)
 
     assert SECRET not in str(refused.value)

@@ -70,7 +70,7 @@ async def main(url: str, clock: str, name: str, settings: dict[str, Any] | None 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     heartbeat.BEATS_IN_A_LEASE = LEASE_SECONDS / BEAT_SECONDS  # type: ignore[assignment]
     files = str(Path(clock).parent / "files")
-    chosen = Settings(database_url=url, lease_seconds=LEASE_SECONDS, files=files, **(settings or {}))
+    chosen = Settings(database_url=url, lease_seconds=LEASE_SECONDS, data_dir=files, **(settings or {}))
     plane = Plane(settings=chosen, clock=SharedClock(Path(clock)))
     register_agents(plane)
     async with plane:

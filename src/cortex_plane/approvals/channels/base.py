@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from cortex_plane.approvals.messages import Address, ApprovalMessage, Click, ClosedMessage, Sent, one_line, shortened
 from cortex_plane.errors import Denied, InvalidInput, Unavailable
-from cortex_plane.http_client import Answer, Http, NoAnswer, PrivateAddress
+from cortex_plane.http_client import Http, HttpResponse, NoResponse, PrivateAddress
 from cortex_plane.jobs.retry import retry_after_seconds
 from cortex_plane.json import dumps, loads
 from cortex_plane.webhooks.model import Notice, check_url
@@ -32,7 +32,7 @@ class ChannelDown(Unavailable):
     """The service does not answer, or not as it should. A message may have been sent nevertheless."""
 
 
-class NotGenuine(Denied):
+class InvalidSignature(Denied):
     """A request that claims to come from a service does not bear its sign; nothing in it may be believed."""
 
 
@@ -69,7 +69,7 @@ class Clicks(Protocol):
     """What a service sends when somebody presses a button. It waits for an answer, for about three seconds."""
 
     def read(self, headers: Mapping[str, str], body: bytes) -> Click | Greeting | None:
-        """None for whatever is not a click on one of our buttons. Raises NotGenuine."""
+        """None for whatever is not a click on one of our buttons. Raises InvalidSignature."""
 
     def answer(self, click: Click, text: str, closed: ClosedMessage | None) -> dict[str, Any] | None:
         """The document to answer with; None is an answer without one. `closed` is what this click has brought about."""
@@ -137,11 +137,11 @@ class Service:
             )
         except PrivateAddress as error:
             raise ChannelRefused(f"{error} If that is meant, allow it for {self.name}: allow_private=True") from None
-        except NoAnswer as error:
+        except NoResponse as error:
             raise ChannelDown(f"{self.name}: {self.quoted(str(error))}") from None
         return self._reply(answer)
 
-    def _reply(self, answer: Answer) -> Reply:
+    def _reply(self, answer: HttpResponse) -> Reply:
         document = document_of(answer.body)
         if answer.status == TOO_MANY:
             raise self.busy(document, answer.headers)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cortex_plane.approvals.channels.base import (
     TIMEOUT_SECONDS,
     ChannelRefused,
-    NotGenuine,
+    InvalidSignature,
     Reply,
     Service,
     at,
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 def is_signed(public_key: bytes, signature: bytes, message: bytes) -> bool:
     """Whether the owner of the key signed this message so."""
-    from cryptography.exceptions import InvalidSignature
+    from cryptography.exceptions import InvalidSignature as WrongSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
-    except (InvalidSignature, ValueError):
+    except (WrongSignature, ValueError):
         return False
     return True
 
@@ -219,17 +219,17 @@ class Ping:
 
 
 def verify(headers: Mapping[str, str], body: bytes, now: Instant, *, public_key: str, is_signed: Ed25519 = is_signed) -> None:
-    """Raises NotGenuine unless Discord signed the request with the key of the application, within the last five minutes. Its
-    answer must then be a 401."""
+    """Raises InvalidSignature unless Discord signed the request with the key of the application, within the last five minutes.
+    Discord expects a 401 then."""
     signature, timestamp = header(headers, "x-signature-ed25519"), header(headers, "x-signature-timestamp")
     if (
         not SIGNATURE.fullmatch(signature)
         or not timestamp.isascii()
         or not is_signed(_key(public_key), bytes.fromhex(signature), timestamp.encode() + body)
     ):
-        raise NotGenuine("The request is not signed by Discord. Check the application's public key.")
+        raise InvalidSignature("The request is not signed by Discord. Check the application's public key.")
     if not TIMESTAMP.fullmatch(timestamp) or abs(now // SECOND - int(timestamp)) > WINDOW_SECONDS:
-        raise NotGenuine("The request was signed more than five minutes ago, or this machine's clock is wrong.")
+        raise InvalidSignature("The request was signed more than five minutes ago, or this machine's clock is wrong.")
 
 
 def _key(public_key: str) -> bytes:

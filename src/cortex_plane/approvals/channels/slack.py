@@ -15,7 +15,7 @@ from cortex_plane.approvals.channels.base import (
     TIMEOUT_SECONDS,
     ChannelDown,
     ChannelRefused,
-    NotGenuine,
+    InvalidSignature,
     Reply,
     Service,
     at,
@@ -219,15 +219,15 @@ def _button(action_id: str, text: str) -> dict[str, Any]:
 
 # -- what comes in -------------------------------------------------------------------------------
 def verify(headers: Mapping[str, str], body: bytes, now: Instant, *, signing_secret: str) -> None:
-    """Raises NotGenuine unless Slack signed the request, within the last five minutes."""
+    """Raises InvalidSignature unless Slack signed the request, within the last five minutes."""
     check_credential(signing_secret, "signing_secret")
     timestamp, given = header(headers, "x-slack-request-timestamp"), header(headers, "x-slack-signature")
     signed = b":".join([b"v0", timestamp.encode("utf-8", "replace"), body])
     expected = f"v0={keyed_hash(signing_secret.encode(), signed, sha256).hexdigest()}"
     if not compare_digest(given.encode("utf-8", "replace"), expected.encode()):
-        raise NotGenuine("The request is not signed by Slack. Check the app's signing secret.")
+        raise InvalidSignature("The request is not signed by Slack. Check the app's signing secret.")
     if not TIMESTAMP.fullmatch(timestamp) or abs(now // SECOND - int(timestamp)) > WINDOW_SECONDS:
-        raise NotGenuine("The request was signed more than five minutes ago, or this machine's clock is wrong.")
+        raise InvalidSignature("The request was signed more than five minutes ago, or this machine's clock is wrong.")
 
 
 def parse_action(body: bytes) -> Click | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cortex_plane.approvals.channels.base import (
     TIMEOUT_SECONDS,
     ChannelRefused,
-    NotGenuine,
+    InvalidSignature,
     Reply,
     Service,
     at,
@@ -165,7 +165,7 @@ def parse_callback(update: object, secret_token_header: str | None, *, secret_to
     """A click on one of our buttons; None for any other update. `secret_token` is the one that was given to setWebhook."""
     check_credential(secret_token, "secret_token")
     if not compare_digest((secret_token_header or "").encode("utf-8", "replace"), secret_token.encode()):
-        raise NotGenuine("The request lacks the secret of the Telegram webhook. Set the webhook anew if that was changed.")
+        raise InvalidSignature("The request lacks the secret of the Telegram webhook. Set the webhook anew if that was changed.")
     query = at(update, "callback_query")
     meaning = button_meaning(at(query, "data"))
     user_id, query_id = text_at(query, "from", "id"), text_at(query, "id")

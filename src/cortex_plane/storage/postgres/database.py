@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import structlog
 
-from cortex_plane.errors import InvalidInput, Unavailable, WrongDatabase
+from cortex_plane.errors import DatabaseConfigError, InvalidInput, Unavailable
 from cortex_plane.storage.database import NotOpen, Row
 from cortex_plane.storage.postgres.errors import BROKEN, GAVE_WAY, translate
 from cortex_plane.storage.postgres.schema import PostgresSchema
@@ -132,7 +132,7 @@ class PostgresDatabase:
         if status.current == 0:
             await self.schema.upgrade()
         elif status.pending:
-            raise WrongDatabase(
+            raise DatabaseConfigError(
                 f"{self.description} has schema version {status.current}, this program needs {status.latest}. "
                 "Run: cortex db upgrade"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from cortex_plane.errors import Conflict, Contended, CortexError, InvalidInput, StorageFull, Unavailable, WrongDatabase
+from cortex_plane.errors import Conflict, Contended, CortexError, DatabaseConfigError, InvalidInput, StorageFull, Unavailable
 
 # The connection is gone or the server is not ready: the same statement may be tried on a new connection.
 BROKEN = (
@@ -35,15 +35,15 @@ GAVE_WAY = (
 def translate(error: BaseException, where: str) -> CortexError:
     match error:
         case asyncpg.InvalidCatalogNameError():
-            return WrongDatabase(f"{where}: the database does not exist. Create it, or correct CORTEX_DATABASE_URL.")
+            return DatabaseConfigError(f"{where}: the database does not exist. Create it, or correct CORTEX_DATABASE_URL.")
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
-            return WrongDatabase(f"{where}: the server refused this user or password. Correct CORTEX_DATABASE_URL.")
+            return DatabaseConfigError(f"{where}: the server refused this user or password. Correct CORTEX_DATABASE_URL.")
         case asyncpg.UndefinedTableError() | asyncpg.InvalidSchemaNameError() | asyncpg.UndefinedFunctionError():
-            return WrongDatabase(
+            return DatabaseConfigError(
                 f"{where} has no Cortex Plane schema, or an older one. Run: cortex db upgrade", by_statement=True
             )
         case asyncpg.InsufficientPrivilegeError():
-            return WrongDatabase(
+            return DatabaseConfigError(
                 f"{where}: this user may not do that: {error}. Grant it, or use another user.", by_statement=True
             )
         case asyncpg.DiskFullError():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import structlog
 
-from cortex_plane.errors import WrongDatabase
+from cortex_plane.errors import DatabaseConfigError
 from cortex_plane.storage.migrations import Migration, SchemaStatus, migrations_in, pending, status_of
 from cortex_plane.storage.postgres.errors import BROKEN, translate
 
@@ -95,7 +95,7 @@ async def _applied(connection: asyncpg.Connection) -> dict[int, str]:
 async def _refuse_old_server(connection: asyncpg.Connection) -> None:
     version = int(await connection.fetchval("show server_version_num"))
     if version < OLDEST_SERVER:
-        raise WrongDatabase(f"The server is PostgreSQL {version // 10000}; Cortex Plane needs 14 or later.")
+        raise DatabaseConfigError(f"The server is PostgreSQL {version // 10000}; Cortex Plane needs 14 or later.")
 
 
 # -- condition ---------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import structlog
 
-from cortex_plane.errors import Conflict, CortexError, InvalidInput, StorageFull, Unavailable, WrongDatabase
+from cortex_plane.errors import Conflict, CortexError, DatabaseConfigError, InvalidInput, StorageFull, Unavailable
 
 
 @contextmanager
@@ -33,15 +33,15 @@ def translate(error: apsw.Error, path: Path) -> CortexError:
         case apsw.FullError():
             return StorageFull(str(path))
         case apsw.ReadOnlyError():
-            return WrongDatabase(
+            return DatabaseConfigError(
                 f"{path} is read-only. Make the file and its folder writable, or name another with CORTEX_DATABASE_URL."
             )
         case apsw.NotADBError() | apsw.CorruptError():
-            return WrongDatabase(
+            return DatabaseConfigError(
                 f"{path} is not a SQLite database, or is damaged. Name another file with CORTEX_DATABASE_URL.", by_statement=True
             )
         case apsw.CantOpenError():
-            return WrongDatabase(f"{path} cannot be opened. Does its folder exist, and may this user write there?")
+            return DatabaseConfigError(f"{path} cannot be opened. Does its folder exist, and may this user write there?")
         case apsw.BusyError() | apsw.LockedError():
             return Unavailable(f"{path} is locked by another process that writes for too long. Try again.")
         case apsw.IOError():
@@ -87,7 +87,7 @@ def _create_private(path: Path) -> None:
 
 
 def connect(path: Path, *, for_writing: bool) -> apsw.Connection:
-    """Raises WrongDatabase. On a file system that cannot hold a write-ahead log, no file is left that was not there before."""
+    """Raises DatabaseConfigError. Where the file system cannot hold a write-ahead log, no new file is left behind."""
     absent = [] if str(path) == MEMORY else [file for file in _files_of(path) if not file.exists()]
     with translated(path):
         if absent:
@@ -112,7 +112,7 @@ def connect(path: Path, *, for_writing: bool) -> apsw.Connection:
         return connection
 
 
-class NoWriteAheadLog(WrongDatabase):
+class NoWriteAheadLog(DatabaseConfigError):
     """Processes cannot share memory through files there."""
 
     def __init__(self, path: Path, why: str) -> None:
