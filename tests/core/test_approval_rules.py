@@ -21,9 +21,9 @@ from cortex_plane.approvals.rules import (
     checked_reason,
     duration,
     expiry_message,
-    goes_on,
     new_approval,
     outcome_of_expiry,
+    resumes_job,
 )
 from cortex_plane.errors import InvalidInput
 from cortex_plane.jobs.model import AgentId, JobId, RunId, TenantId
@@ -311,7 +311,7 @@ def test_a_pattern_made_to_hurt_is_matched_in_linear_time() -> None:
 )
 def test_what_expiry_means_for_the_job(on_expiry: Any, on_denial: Any, outcome: str, runs: bool) -> None:
     assert outcome_of_expiry(on_expiry) == outcome
-    assert goes_on(outcome_of_expiry(on_expiry), on_denial) is runs
+    assert resumes_job(outcome_of_expiry(on_expiry), on_denial) is runs
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from cortex_plane import Context, JobFailed, JobStatus, Plane
 from cortex_plane.approvals.model import ApprovalRequest
-from cortex_plane.approvals.views import shown
+from cortex_plane.approvals.views import approval_view
 from cortex_plane.durable.approvals import MOST_WORDINGS
 from cortex_plane.jobs.handle import JobHandle
 from cortex_plane.jobs.model import JobId
@@ -80,7 +80,7 @@ async def test_a_reworded_approval_is_asked_again_and_the_earlier_decision_stays
     assert again.supersedes.id == earlier.id
     assert "words this request otherwise" in again.why_again
     assert "approved by alice" in again.why_again
-    assert (shown(again).supersedes, shown(again).why_again) == (earlier.id, again.why_again)
+    assert (approval_view(again).supersedes, approval_view(again).why_again) == (earlier.id, again.why_again)
     assert effects == []
 
     await people.approve(job, "bob")

@@ -264,7 +264,7 @@ left join cortex.user_account v on v.id = s.decided_by
 where r.id in (select value from json_each(:ids))
 order by r.id desc;
 
--- name: go_on [postgres]
+-- name: resume_job [postgres]
 -- Lets a job go on that waited for this request: with an open run that no worker owns, and a place in the queue.
 -- Differs: the entry has its number from a sequence.
 update cortex.job
@@ -285,7 +285,7 @@ where id = :job_id
   and approval_token = :token_hash
 returning updated_at as at;
 
--- name: go_on [sqlite]
+-- name: resume_job [sqlite]
 -- Lets a job go on that waited for this request: with an open run that no worker owns, and a place in the queue.
 -- Differs: the trigger that makes the entry numbers it.
 update cortex.job
@@ -655,22 +655,22 @@ where id = :id
   and job_id = :job_id
   and outcome is null;
 
--- name: tell [postgres]
+-- name: notify [postgres]
 -- Makes the jobs that tell people about a request.
 -- Differs: a procedure is a function here.
 select cortex.notify_approvers(:request_id, :purpose);
 
--- name: tell [sqlite]
+-- name: notify [sqlite]
 -- Makes the jobs that tell people about a request.
 -- Differs: a procedure is a view with a trigger here.
 insert into approval_to_tell values (:request_id, :purpose, :now);
 
--- name: tell_undecidable [postgres]
+-- name: notify_undecidable [postgres]
 -- Makes the jobs that tell webhooks of a request which too few people can decide.
 -- Differs: a procedure is a function here.
 select cortex.tell_webhooks_of_undecidable(:id, :problem);
 
--- name: tell_undecidable [sqlite]
+-- name: notify_undecidable [sqlite]
 -- Makes the jobs that tell webhooks of a request which too few people can decide.
 -- Differs: a procedure is a view with a trigger here.
 insert into undecidable_to_tell values (:id, :problem, :now);

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from cortex_plane.approvals.decisions import Answer
     from cortex_plane.approvals.model import ApprovalRequest, Verdict, Vote
-    from cortex_plane.approvals.views import ShownNotification
+    from cortex_plane.approvals.views import NotificationView
     from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
@@ -53,7 +53,7 @@ def approval_table(found: Sequence[ApprovalRequest]) -> Any:
 
 
 def print_approval(
-    request: ApprovalRequest, votes: Sequence[Vote], people: Sequence[str], told: Sequence[ShownNotification]
+    request: ApprovalRequest, votes: Sequence[Vote], people: Sequence[str], told: Sequence[NotificationView]
 ) -> None:
     state = state_of(request)
     asked = ", ".join(people) if people else "a group" if request.approvers.groups else "every approver of the tenant"
@@ -79,12 +79,12 @@ def print_approval(
         console().print(heading("\nVotes"))
         console().print(indented(table(["WHO", "VOTE", "WHERE", "WHEN"], rows)))
     if told:
-        rows = [[words(one.to), words(one.channel), _came_of(one)] for one in told]
+        rows = [[words(one.to), words(one.channel), _delivery_result(one)] for one in told]
         console().print(heading("\nTold"))
         console().print(indented(table(["WHO", "BY", "WHEN"], rows)))
 
 
-def _came_of(one: ShownNotification) -> Text:
+def _delivery_result(one: NotificationView) -> Text:
     if one.error is not None:
         return words(f"not yet: {one.error}", "red")
     return words(stamp(one.sent_at) if one.sent_at else "")
@@ -125,7 +125,7 @@ async def list_approvals(
         cortex approvals list --mine
         cortex approvals list --as ada --json
     """
-    from cortex_plane.approvals.views import shown
+    from cortex_plane.approvals.views import approval_view
     from cortex_plane.cli.output import console, print_json
 
     async with existing_plane(plane_url) as plane:
@@ -138,7 +138,7 @@ async def list_approvals(
             limit=limit,
         )
     if as_json:
-        print_json({"approvals": [shown(one) for one in found]})
+        print_json({"approvals": [approval_view(one) for one in found]})
     elif found:
         console().print(approval_table(found))
         next_step("\nTo look at one", "cortex approvals show ID", plane_url)
@@ -153,7 +153,7 @@ async def show(approval_id: ApprovalIdOrPrefix, /, *, plane_url: PlaneUrl = None
     Try:
         cortex approvals show 0199a8c2
     """
-    from cortex_plane.approvals.views import shown
+    from cortex_plane.approvals.views import approval_view
     from cortex_plane.cli.output import print_json
 
     async with existing_plane(plane_url) as plane:
@@ -162,7 +162,7 @@ async def show(approval_id: ApprovalIdOrPrefix, /, *, plane_url: PlaneUrl = None
         people = await plane.approvals.asked(found)
         told = await plane.approvals.notifications(found)
     if as_json:
-        print_json({"approval": shown(found), "votes": votes, "notifications": told})
+        print_json({"approval": approval_view(found), "votes": votes, "notifications": told})
         return 0
     print_approval(found, votes, people, told)
     if found.is_open:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from cortex_plane.approvals import expiry as chasing
-from cortex_plane.approvals import expiry as expiring
+from cortex_plane.approvals.expiry import BATCH, expire_approvals, remind_and_escalate
 
 if TYPE_CHECKING:
     from cortex_plane.stores import Store
@@ -39,6 +38,6 @@ class Deadlines:
             due = await self._store.approvals.next_due_in()
             if due is None or due > 0:
                 return False
-            ended = await expiring.expire_approvals(self._store)
-            chased = await chasing.chase_approvals(self._store)
-            return ended == expiring.BATCH or chased == chasing.BATCH
+            ended = await expire_approvals(self._store)
+            reminded = await remind_and_escalate(self._store)
+            return BATCH in (ended, reminded)

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 BATCH = 100
 
 
-async def chase_approvals(store: Store) -> int:
+async def remind_and_escalate(store: Store) -> int:
     """Returns how many times; a full batch means that there may be more."""
-    return await store.approvals.chase(BATCH)
+    return await store.approvals.remind_and_escalate(BATCH)
 
 
 # -- expire approvals --------------------------------------------------------------------------

@@ -21,8 +21,14 @@ from cortex_plane.approvals.decisions import (
     told,
 )
 from cortex_plane.approvals.model import ApprovalId, ApprovalOutcome, ApprovalRequest, Verdict, Vote
-from cortex_plane.approvals.service import decide_approval, decide_by_token, list_approvals, remind_approval, see_approval
-from cortex_plane.approvals.views import ShownApproval, ShownNotification, shown
+from cortex_plane.approvals.service import (
+    decide_approval,
+    decide_by_token,
+    find_visible_approval,
+    list_approvals,
+    remind_approval,
+)
+from cortex_plane.approvals.views import ApprovalView, NotificationView, approval_view
 from cortex_plane.cursors import cursor_for
 from cortex_plane.errors import CortexError, Denied, Unavailable
 from cortex_plane.http.auth import ThePlane, address_of, anybody, known, require
@@ -202,7 +208,7 @@ async def list_all(
     job: OfJob = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> Page[ShownApproval]:
+) -> Page[ApprovalView]:
     """What people are asked in your tenant, newest first."""
     found = await list_approvals(
         plane.store,
@@ -218,7 +224,7 @@ async def list_all(
 @mine.get("")
 async def inbox(
     request: Request, caller: Anyone, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None
-) -> Page[ShownApproval]:
+) -> Page[ApprovalView]:
     """What waits for you, newest first: what you may decide and have not voted on, in all tenants."""
     person = person_of(request, caller)
     found = await list_approvals(plane.store, waiting_for=person, before=_before(cursor), limit=limit)
@@ -238,9 +244,9 @@ async def deny_many(request: Request, caller: Anyone, plane: ThePlane, body: Man
 
 
 @router.get("/{approval_id}")
-async def get_approval(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> ShownApproval:
+async def get_approval(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> ApprovalView:
     """What is asked, and how it ended."""
-    return shown(await _seen(request, caller, plane, approval_id))
+    return approval_view(await _seen(request, caller, plane, approval_id))
 
 
 @router.get("/{approval_id}/votes")
@@ -257,7 +263,7 @@ async def list_approvers(request: Request, caller: Anyone, plane: ThePlane, appr
 
 
 @router.get("/{approval_id}/notifications")
-async def list_notifications(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[ShownNotification]:
+async def list_notifications(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[NotificationView]:
     """Who was told, on which channel, and what has failed so far; addresses are not."""
     return list(await plane.approvals.notifications(await _seen(request, caller, plane, approval_id)))
 
@@ -287,12 +293,12 @@ async def deny(
 
 
 @router.post("/{approval_id}/remind")
-async def remind(caller: Submitter, plane: ThePlane, approval_id: IdPath) -> ShownApproval:
+async def remind(caller: Submitter, plane: ThePlane, approval_id: IdPath) -> ApprovalView:
     """Asks everybody anew who has not voted."""
     store = plane.store
-    seen = await see_approval(store, caller, approval_id, only_here=True)
+    seen = await find_visible_approval(store, caller, approval_id, only_here=True)
     await remind_approval(store, seen.id, actor=caller.name, source=DOOR)
-    return shown(await plane.approvals.get(seen.id))
+    return approval_view(await plane.approvals.get(seen.id))
 
 
 # -- what they share -----------------------------------------------------------------------------
@@ -329,7 +335,7 @@ async def _decide(
 
 
 async def _seen(request: Request, caller: Caller, plane: Plane, approval_id: str) -> ApprovalRequest:
-    return await see_approval(plane.store, caller, approval_id, only_here=only_here(request))
+    return await find_visible_approval(plane.store, caller, approval_id, only_here=only_here(request))
 
 
 def _before(cursor: str | None) -> ApprovalId | None:
@@ -337,10 +343,10 @@ def _before(cursor: str | None) -> ApprovalId | None:
     return None if place is None else ApprovalId(place)
 
 
-def _page(found: list[ApprovalRequest], limit: int, only_of: Caller | None) -> Page[ShownApproval]:
+def _page(found: list[ApprovalRequest], limit: int, only_of: Caller | None) -> Page[ApprovalView]:
     following = cursor_for("approvals", found[-1].id) if len(found) == limit else None
     visible = [one for one in found if only_of is None or one.tenant_id == only_of.tenant_id]
-    return Page(items=[shown(one) for one in visible], next=following)
+    return Page(items=[approval_view(one) for one in visible], next=following)
 
 
 # -- approval tokens ---------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from cortex_plane.approvals.decisions import UNKNOWN, Answer, Decided, Unknown, 
 from cortex_plane.approvals.http import refuse_guessing, status_of
 from cortex_plane.approvals.messages import closed_of, details_of, lines, one_line, when
 from cortex_plane.approvals.model import ApprovalRequest
-from cortex_plane.approvals.service import decide_by_token, look_by_token
+from cortex_plane.approvals.service import decide_by_token, get_by_token
 from cortex_plane.approvals.views import state_of
 from cortex_plane.clock import Instant, as_datetime
 from cortex_plane.errors import InvalidInput
@@ -69,7 +69,7 @@ def unknown_page() -> dict[str, object]:
     return {"title": "This link does not work", "state": "unknown", "notice": UNKNOWN, "asked": None}
 
 
-def shown_page(request: ApprovalRequest, now: Instant, form: Form, notice: str, *, voted: bool) -> dict[str, object]:
+def page_view(request: ApprovalRequest, now: Instant, form: Form, notice: str, *, voted: bool) -> dict[str, object]:
     moment = as_datetime(now)
     late = request.is_open and request.expires_at <= moment
     state = "expired" if late else state_of(request)
@@ -170,7 +170,7 @@ PACKAGE = "cortex_plane.http"
 @router.get("/approvals/{token}")
 async def look(request: Request, plane: ThePlane, token: str) -> Response:
     store = plane.store
-    found = await look_by_token(store, token)
+    found = await get_by_token(store, token)
     await refuse_guessing(store, request, found)
     return _rendered(unknown_page(), 404) if found is None else await _page(plane, token)
 
@@ -197,12 +197,12 @@ async def style() -> Response:
 
 async def _page(plane: Plane, token: str, form: Form | None = None, notice: str = "", status: int = 200) -> Response:
     store = plane.store
-    found = await look_by_token(store, token)
+    found = await get_by_token(store, token)
     if found is None:
         return _rendered(unknown_page(), 404)
     request, user_id = found
     voted = any(vote.user_id == user_id for vote in await store.approvals.votes(request.id))
-    return _rendered(shown_page(request, plane.clock.now(), form or Form(), notice, voted=voted), status)
+    return _rendered(page_view(request, plane.clock.now(), form or Form(), notice, voted=voted), status)
 
 
 def _rendered(view: dict[str, object], status: int) -> Response:

@@ -279,7 +279,7 @@ def button_meaning(data: object) -> tuple[Decision, str] | None:
 
 
 # -- what is kept of a message -------------------------------------------------------------------
-def shown_of(message: ApprovalMessage) -> dict[str, str]:
+def message_view(message: ApprovalMessage) -> dict[str, str]:
     """What a closed message still says. Stored with the message, so nothing of its token or links is in here."""
     return {
         "title": title_of(message),

@@ -130,13 +130,13 @@ class Notifier:
         token = mint(self.token_bytes(TOKEN_BYTES))
         # The hash goes first: a message must never lead to a door that does not know it.
         if not await self._put(errand, link, token):
-            errand = await self._anew(errand)
+            errand = await self._reloaded(errand)
             return _not_sent(REVOKED) if errand.request.is_open else await self.settle(errand)
         notification = await self._sent(errand, link, channel, token)
         is_open = await self.store.approvals.record_notification(errand.request.id, notification, token.hash)
         sent: Output = {"sent": True, "channel": link.channel_type}
         # Decided while the message was on its way: the message that was just recorded needs its closing edit too.
-        return sent if is_open else {**sent, **await self.settle(await self._anew(errand))}
+        return sent if is_open else {**sent, **await self.settle(await self._reloaded(errand))}
 
     async def _links(self, errand: Errand) -> list[LinkedChannel]:
         user = await self.store.people.get_user(errand.user_id)
@@ -184,7 +184,7 @@ class Notifier:
             await channel.edit(sent_of(found), closed_of(request))
         return {"edited": True, "channel": found.channel_type}
 
-    async def _anew(self, errand: Errand) -> Errand:
+    async def _reloaded(self, errand: Errand) -> Errand:
         request = await self.store.approvals.get(errand.request.id)
         return errand if request is None else Errand(errand.ctx, request, errand.user_id, errand.purpose)
 

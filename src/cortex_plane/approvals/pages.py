@@ -14,7 +14,7 @@ from cortex_plane.approvals.decisions import told as words_for
 from cortex_plane.approvals.http import only_here, person_of
 from cortex_plane.approvals.model import ApprovalId, ApprovalRequest, Verdict
 from cortex_plane.approvals.rules import is_named
-from cortex_plane.approvals.service import decide_approval, see_approval
+from cortex_plane.approvals.service import decide_approval, find_visible_approval
 from cortex_plane.dashboard.flash import Note, go_to, told
 from cortex_plane.dashboard.render import page
 from cortex_plane.errors import Denied, InvalidInput, NotFound
@@ -64,7 +64,7 @@ async def inbox(
 @router.get("/approvals/requests/{approval_id}")
 async def one(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> Response:
     store = plane.store
-    found = await see_approval(store, caller, approval_id, only_here=only_here(request))
+    found = await find_visible_approval(store, caller, approval_id, only_here=only_here(request))
     votes, is_mine = await store.approvals.votes(found.id), await _is_mine(plane, caller, found)
     told_to = await plane.approvals.notifications(found)
     stuck = (await store.approvals.undecidable([found.id])).get(found.id)
@@ -128,7 +128,7 @@ async def _decide(
     request: Request, caller: Caller, plane: Plane, approval_id: str, decision: Verdict, reason: str, edits: str = ""
 ) -> Answer:
     person, store = person_of(request, caller), plane.store
-    seen = await see_approval(store, caller, approval_id, only_here=only_here(request))
+    seen = await find_visible_approval(store, caller, approval_id, only_here=only_here(request))
     changed = _edits(edits, seen) if decision == "approved" else None
     return await decide_approval(store, seen.id, person, decision, reason=reason or None, edits=changed, door=DOOR)
 

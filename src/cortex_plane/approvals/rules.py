@@ -241,7 +241,7 @@ def outcome_of_expiry(on_expiry: OnExpiry) -> ApprovalOutcome:
     return outcomes[on_expiry]
 
 
-def goes_on(outcome: ApprovalOutcome, on_denial: OnDenial) -> bool:
+def resumes_job(outcome: ApprovalOutcome, on_denial: OnDenial) -> bool:
     """Whether the job is RUNNING again; otherwise it has FAILED."""
     return outcome in ("approved", "defaulted") or (outcome == "denied" and on_denial == "raise")
 

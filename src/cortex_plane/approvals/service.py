@@ -19,7 +19,7 @@ from cortex_plane.approvals.model import (
     Vote,
 )
 from cortex_plane.approvals.rules import checked_reason, is_named
-from cortex_plane.approvals.views import ShownNotification
+from cortex_plane.approvals.views import NotificationView
 from cortex_plane.audit.model import AuditEntry
 from cortex_plane.errors import InvalidInput
 from cortex_plane.ids import DASHES, ID_LENGTH, PART_OF_AN_ID
@@ -128,7 +128,7 @@ async def decide_by_token(
     )
 
 
-async def look_by_token(store: Store, token: object) -> tuple[ApprovalRequest, UserId] | None:
+async def get_by_token(store: Store, token: object) -> tuple[ApprovalRequest, UserId] | None:
     """What a token is for, and whose it is; changes nothing."""
     found = await _addressee(store, token)
     if found is None:
@@ -190,7 +190,7 @@ NOT_YOURS = NotAllowed("This was sent to somebody else. Whoever it was sent to m
 
 async def decide_by_click(store: Store, channel_type: str, click: Click) -> Answer:
     """A message may have been forwarded, or stand in a room of many: its token alone is not enough there."""
-    found = await look_by_token(store, click.token)
+    found = await get_by_token(store, click.token)
     if found is None:
         return Unknown()
     _, addressee = found
@@ -230,7 +230,7 @@ async def list_approvals(
 # Finds an approval request for somebody who may see it: for all others it is not there.
 
 
-async def see_approval(store: Store, caller: Caller, id_or_prefix: str, *, only_here: bool = False) -> ApprovalRequest:
+async def find_visible_approval(store: Store, caller: Caller, id_or_prefix: str, *, only_here: bool = False) -> ApprovalRequest:
     """Those who may look at jobs or approve in its tenant, and those who are asked by name or by a group, wherever they are
     at home. With `only_here`, nothing outside of the caller's tenant."""
     request = await find_approval(store, id_or_prefix)
@@ -305,11 +305,11 @@ class ApprovalService:
         found = [await people.get_user(user_id) for user_id in request.approvers.users]
         return [user.label for user in found if user is not None]
 
-    async def notifications(self, request: ApprovalRequest) -> Sequence[ShownNotification]:
+    async def notifications(self, request: ApprovalRequest) -> Sequence[NotificationView]:
         """Who was told, on which channel, and what has failed so far."""
         people = self._plane.store.people
         return [
-            ShownNotification(
+            NotificationView(
                 "" if (user := await people.get_user(one.user_account_id)) is None else user.label,
                 one.channel_type,
                 one.notification_sent_at,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from cortex_plane.approvals import rows as approval_rows
-from cortex_plane.approvals.decision_store import Array, Ballot, decide, expire
+from cortex_plane.approvals.decision_store import Array, Decision, decide, expire
 from cortex_plane.approvals.model import ApprovalId, ApprovalRequest, Approvers, NewApproval, Notification, Purpose, Verdict, Vote
 from cortex_plane.approvals.rules import undecidable
 from cortex_plane.audit.model import AuditEntry
@@ -61,14 +61,14 @@ class ApprovalStore:
         """Consumes the request and moves its job, in one transaction; of any number of decisions exactly one wins.
         `edits` replaces the details (None: as shown); `door` is where the decision came from, for the audit. With
         `token_hash`, only while that token is the voter's. Raises InvalidInput when the edits are not allowed."""
-        ballot = Ballot(request_id, voter, decision, reason, edits, door, RunId(self._new_id()), token_hash)
-        return await self._database.transact(lambda: decide(ballot, self._database.array))
+        given = Decision(request_id, voter, decision, reason, edits, door, RunId(self._new_id()), token_hash)
+        return await self._database.transact(lambda: decide(given, self._database.array))
 
     async def expire(self, limit: int) -> int:
         """One transaction each: with several jobs in one, their locks could be waited for in a circle."""
         return await self._each_alone(self._expired, limit)
 
-    async def chase(self, limit: int) -> int:
+    async def remind_and_escalate(self, limit: int) -> int:
         """One transaction each."""
         return await self._each_alone(self._due, limit)
 
@@ -251,13 +251,13 @@ def _open(transition: Transition, request: NewApproval, actor: str, array: Array
     )
     yield from _put_to(request.id, approvers, escalated=False)
     problem = yield from _undecidable(request.id, array)
-    yield from query("approvals/tell", request_id=request.id, purpose="ask")
+    yield from query("approvals/notify", request_id=request.id, purpose="ask")
     details = {"job_id": request.job_id, "gate": request.gate_key, "summary": request.action_summary, "digest": request.digest}
     if request.supersedes is not None:
         details["supersedes"] = request.supersedes
     yield from _record(AuditEntry("APPROVAL_REQUESTED", "approval", request.id, actor, None, None, request.tenant_id, details))
     if problem is not None:
-        yield from query("approvals/tell_undecidable", id=request.id, problem=problem)
+        yield from query("approvals/notify_undecidable", id=request.id, problem=problem)
         told = {"job_id": request.job_id, "gate": request.gate_key, "problem": problem}
         yield from _record(AuditEntry("APPROVAL_UNDECIDABLE", "approval", request.id, actor, None, None, request.tenant_id, told))
     return True
@@ -290,7 +290,7 @@ def _remind(request_id: ApprovalId, entry: AuditEntry | None) -> Transaction[boo
         return False
     if entry is not None:
         yield from query("approvals/forget_notices", id=request_id)
-    yield from query("approvals/tell", request_id=request_id, purpose="remind")
+    yield from query("approvals/notify", request_id=request_id, purpose="remind")
     yield from query("approvals/plan_reminder", id=request_id)
     if entry is not None:
         yield from _record(entry)
@@ -301,7 +301,7 @@ def _escalate(request_id: ApprovalId) -> Transaction[bool]:
     for row in (yield from query("approvals/escalate", id=request_id)):
         escalate_to = Approvers.from_json(loads(row["escalate_to"]))
         yield from _put_to(request_id, escalate_to, escalated=True)
-        yield from query("approvals/tell", request_id=request_id, purpose="escalate")
+        yield from query("approvals/notify", request_id=request_id, purpose="escalate")
         details = {"job_id": str(row["job_id"]), "escalate_to": escalate_to.to_json()}
         tenant_id = str(row["tenant_id"])
         yield from _record(AuditEntry("APPROVAL_ESCALATED", "approval", request_id, tenant_id=tenant_id, details=details))

@@ -23,7 +23,7 @@ State = Literal["open", "approved", "denied", "expired", "cancelled", "supersede
 
 
 @dataclass(frozen=True, slots=True)
-class ShownApproval:
+class ApprovalView:
     id: ApprovalId
     state: State
     job_id: JobId
@@ -61,7 +61,7 @@ class ShownApproval:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownNotification:
+class NotificationView:
     """How one approver was told, or why not yet: `error` is of the last try."""
 
     to: str
@@ -79,8 +79,8 @@ def state_of(request: ApprovalRequest) -> State:
     return request.decision
 
 
-def shown(request: ApprovalRequest) -> ShownApproval:
-    return ShownApproval(
+def approval_view(request: ApprovalRequest) -> ApprovalView:
+    return ApprovalView(
         id=request.id,
         state=state_of(request),
         job_id=request.job_id,

@@ -1,4 +1,4 @@
--- name: ask_for_lanes
+-- name: request_lanes
 -- Waiting jobs are to be moved into lanes of their tenants, or out of them.
 insert into cortex.lane_pass (id) values (1)
 on conflict (id) do update set again = true;
@@ -9,7 +9,7 @@ select scope, name, paused, paused_by, paused_at, pause_reason, max_running, fai
 from cortex.control
 where scope = :scope and name = :name;
 
--- name: go_on_with_lanes
+-- name: continue_lanes
 -- The next page of waiting jobs begins after this one.
 update cortex.lane_pass set after = :after, again = :again where id = 1;
 

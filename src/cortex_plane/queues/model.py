@@ -44,7 +44,7 @@ class Control:
     updated_at: datetime | None = None
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         limits = self.max_running is not None or self.fair_share or self.budget_cents is not None
         return not self.paused and not limits and self.held_until is None
 

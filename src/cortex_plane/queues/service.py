@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cortex_plane.audit.model import AuditEntry
 from cortex_plane.errors import InvalidInput
 from cortex_plane.jobs.fields import check_priority
-from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues import controls
 from cortex_plane.queues.model import Control, Place, QueueState, Reservation, ReservationId, Scope
 from cortex_plane.queues.reservations import release
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from cortex_plane.stores import Store
 
 
-async def look_at_queues(store: Store) -> list[QueueState]:
+async def queue_states(store: Store) -> list[QueueState]:
     """By name."""
     depths = await store.queue.depths()
-    controls = {control.name: control for control in await store.controls.list() if control.scope is Scope.QUEUE}
+    set_for = {control.name: control for control in await store.controls.list() if control.scope is Scope.QUEUE}
     running: dict[str, int] = {}
     for queue, _, _, count in await store.queue.running():
         running[queue] = running.get(queue, 0) + count
@@ -29,9 +29,9 @@ async def look_at_queues(store: Store) -> list[QueueState]:
             name=name,
             waiting=depths.get(name, {}),
             running=running.get(name, 0),
-            control=controls.get(name) or Control(Scope.QUEUE, name),
+            control=set_for.get(name) or Control(Scope.QUEUE, name),
         )
-        for name in sorted({*depths, *running, *controls})
+        for name in sorted({*depths, *running, *set_for})
     ]
 
 
@@ -95,8 +95,8 @@ class QueueService:
         """Stops claims from a queue, or of an agent's or a tenant's jobs. What runs goes on.
 
         Idempotent: the first actor and reason are kept. False when it was paused already."""
-        scope, name = await steer_work.named(self._plane.directory, queue, agent, tenant)
-        return await steer_work.pause(self._plane.store, scope, name, actor=actor, reason=reason)
+        scope, name = await controls.named(self._plane.directory, queue, agent, tenant)
+        return await controls.pause(self._plane.store, scope, name, actor=actor, reason=reason)
 
     async def resume(
         self,
@@ -108,8 +108,8 @@ class QueueService:
         actor: str | None = None,
     ) -> bool:
         """Lifts a pause. False when it was not paused."""
-        scope, name = await steer_work.named(self._plane.directory, queue, agent, tenant)
-        return await steer_work.resume(self._plane.store, scope, name, actor=actor, reason=reason)
+        scope, name = await controls.named(self._plane.directory, queue, agent, tenant)
+        return await controls.resume(self._plane.store, scope, name, actor=actor, reason=reason)
 
     async def limit(
         self,
@@ -122,12 +122,12 @@ class QueueService:
         actor: str | None = None,
     ) -> bool:
         """At most so many of its jobs run at a time, over all workers; None lifts the limit."""
-        scope, name = await steer_work.named(self._plane.directory, queue, agent, tenant)
-        return await steer_work.limit(self._plane.store, scope, name, max_running, actor=actor, reason=reason)
+        scope, name = await controls.named(self._plane.directory, queue, agent, tenant)
+        return await controls.limit(self._plane.store, scope, name, max_running, actor=actor, reason=reason)
 
     async def share_fairly(self, queue: str, share: bool = True, *, actor: str | None = None) -> bool:
         """The tenants of the queue take turns, however many jobs each has waiting."""
-        return await steer_work.share_fairly(self._plane.store, queue, share, actor=actor)
+        return await controls.share_fairly(self._plane.store, queue, share, actor=actor)
 
     async def reservations(self) -> list[Reservation]:
         """The queues that are reserved for one job, and by whom."""
@@ -139,7 +139,7 @@ class QueueService:
 
     async def list(self) -> list[QueueState]:
         """Every queue in which something waits or runs, or for which something is set."""
-        return await look_at_queues(self._plane.store)
+        return await queue_states(self._plane.store)
 
 
 class GateService:
@@ -150,11 +150,11 @@ class GateService:
 
     async def close(self, reason: str | None = None, *, actor: str | None = None) -> bool:
         """No claim begins after this returns, until the gate is opened. False when it was closed already."""
-        return await steer_work.pause(self._plane.store, Scope.GATE, steer_work.GATE_NAME, actor=actor, reason=reason)
+        return await controls.pause(self._plane.store, Scope.GATE, controls.GATE_NAME, actor=actor, reason=reason)
 
     async def open(self, reason: str | None = None, *, actor: str | None = None) -> bool:
         """False when it was open already."""
-        return await steer_work.resume(self._plane.store, Scope.GATE, steer_work.GATE_NAME, actor=actor, reason=reason)
+        return await controls.resume(self._plane.store, Scope.GATE, controls.GATE_NAME, actor=actor, reason=reason)
 
 
 def place_of(before: str | None, after: str | None, front: bool, back: bool) -> tuple[Place, str | None]:

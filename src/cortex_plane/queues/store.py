@@ -76,7 +76,7 @@ def _change(scope: Scope, name: str, change: Callable[[Control], Control], entry
     after = change(before)
     if after == before:
         return False
-    if after.says_nothing:
+    if after.is_empty:
         yield from query("controls/remove", scope=scope, name=name)
     else:
         yield from query(
@@ -96,7 +96,7 @@ def _change(scope: Scope, name: str, change: Callable[[Control], Control], entry
     yield from query("audit/record", entries=dumps([entry.to_json()]))
     yield from query("controls/wake")
     if after.needs_lanes is not before.needs_lanes:
-        yield from query("controls/ask_for_lanes")
+        yield from query("controls/request_lanes")
     return True
 
 
@@ -108,10 +108,10 @@ def _move_lanes() -> Transaction[bool | None]:
         for page in (yield from query("controls/next_page", after=after, limit=PAGE)):
             last = str(page["job_id"])
             yield from query("controls/move_lanes", after=after, last=last)
-            yield from query("controls/go_on_with_lanes", after=last, again=bool(row["again"]))
+            yield from query("controls/continue_lanes", after=last, again=bool(row["again"]))
             return True
         if row["again"]:
-            yield from query("controls/go_on_with_lanes", after=NO_DIGITS, again=False)
+            yield from query("controls/continue_lanes", after=NO_DIGITS, again=False)
             return True
         yield from query("controls/lanes_are_given")
         return False

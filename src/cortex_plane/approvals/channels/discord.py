@@ -29,10 +29,10 @@ from cortex_plane.approvals.messages import (
     button_data,
     button_meaning,
     details_of,
+    message_view,
     one_line,
     origin,
     shortened,
-    shown_of,
     summary_of,
     title_of,
     utf16_size,
@@ -108,7 +108,7 @@ class DiscordChannel:
         service = self._service(message.token)
         channel_id = to.id if to.kind == "channel" else await self._direct(service, to.id)
         reply = await self._call(service, f"/channels/{channel_id}/messages", request_body(message, self.interactive))
-        return Sent(_snowflake(service, reply), {"channel_id": channel_id, "shown": shown_of(message)})
+        return Sent(_snowflake(service, reply), {"channel_id": channel_id, "shown": message_view(message)})
 
     async def notify(self, notice: Notice, to: Address) -> None:
         if not SNOWFLAKE.fullmatch(to.id):

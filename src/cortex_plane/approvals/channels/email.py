@@ -16,12 +16,12 @@ from cortex_plane.approvals.messages import (
     Sent,
     closed_text,
     details_of,
+    message_view,
     one_line,
     origin,
     plain,
     request_text,
     shortened,
-    shown_of,
     summary_of,
     title_of,
     when,
@@ -53,7 +53,7 @@ class EmailChannel:
         text, html = request_text(message, details, page=True), request_html(message, details)
         subject = f"Approval needed: {title_of(message)}"
         message_id = await self._post(message.key, recipient, subject, text, html, (message.token,))
-        return Sent(message_id, {"to": recipient.address, "subject": subject, "shown": shown_of(message)})
+        return Sent(message_id, {"to": recipient.address, "subject": subject, "shown": message_view(message)})
 
     async def notify(self, notice: Notice, to: Address) -> None:
         html = _page([f"<h2>{escape(notice.title)}</h2>", *map(_paragraph, notice.text.split("\n\n"))])

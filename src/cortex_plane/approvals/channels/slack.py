@@ -33,10 +33,10 @@ from cortex_plane.approvals.messages import (
     button_data,
     button_meaning,
     details_of,
+    message_view,
     one_line,
     origin,
     shortened,
-    shown_of,
     summary_of,
     title_of,
     utf16_size,
@@ -89,7 +89,7 @@ class SlackChannel:
         timestamp, channel = text_at(reply.document, "ts"), text_at(reply.document, "channel")
         if not timestamp or not channel:
             raise service.broken(reply)
-        return Sent(timestamp, {"channel": channel, "shown": shown_of(message)})
+        return Sent(timestamp, {"channel": channel, "shown": message_view(message)})
 
     async def notify(self, notice: Notice, to: Address) -> None:
         if not PLACE.fullmatch(to.id):

@@ -30,9 +30,9 @@ from cortex_plane.approvals.messages import (
     button_meaning,
     closed_text,
     details_of,
+    message_view,
     request_text,
     shortened,
-    shown_of,
     utf16_size,
 )
 from cortex_plane.errors import InvalidInput
@@ -74,7 +74,7 @@ class TelegramChannel:
         message_id, chat_id = (text_at(reply.document, "result", *path) for path in (("message_id",), ("chat", "id")))
         if not message_id or not chat_id:
             raise service.broken(reply)
-        return Sent(message_id, {"chat_id": chat_id, "shown": shown_of(message)})
+        return Sent(message_id, {"chat_id": chat_id, "shown": message_view(message)})
 
     async def notify(self, notice: Notice, to: Address) -> None:
         if not CHAT.fullmatch(to.id):
