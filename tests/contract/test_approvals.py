@@ -291,7 +291,7 @@ async def test_a_vote_stays_as_it_was_given(scene: Scene, desk: Desk, ann: User)
     [
         ({}, "failed", JobStatus.FAILED, "Approval timed out after 24 hours."),
         ({"ttl_seconds": 5400}, "failed", JobStatus.FAILED, "Approval timed out after 90 minutes."),
-        ({"on_expiry": "deny"}, "denied", JobStatus.FAILED, "Approval denied: nobody decided within 24 hours."),
+        ({"on_expiry": "deny"}, "denied", JobStatus.FAILED, "Approval denied: no decision within 24 hours."),
         ({"on_expiry": "deny", "on_denial": "raise"}, "denied", JobStatus.RUNNING, None),
         ({"on_expiry": "approve"}, "approved", JobStatus.RUNNING, None),
         ({"on_expiry": "default", "default": {"replicas": 0}}, "defaulted", JobStatus.RUNNING, None),

@@ -171,7 +171,7 @@ def test_no_agent_may_exceed_the_ceiling_of_the_plane() -> None:
 
 
 def test_a_wait_that_is_too_long_is_told_in_units_that_people_read() -> None:
-    with pytest.raises(InvalidInput, match="ttl is 400 days, and no approval of this agent may wait longer than 365 days"):
+    with pytest.raises(InvalidInput, match="ttl is 400 days, but the maximum for this agent is 365 days"):
         approval(ttl_seconds=400 * 86_400)
 
 

@@ -78,7 +78,7 @@ async def test_a_reworded_approval_is_asked_again_and_the_earlier_decision_stays
     assert (again.is_open, again.action_summary, again.action_details) == (True, wording[0], {"cents": wording[1]})
     assert again.supersedes is not None
     assert again.supersedes.id == earlier.id
-    assert "words this request otherwise" in again.why_again
+    assert "changed the wording of this request" in again.why_again
     assert "approved by alice" in again.why_again
     assert (approval_view(again).supersedes, approval_view(again).why_again) == (earlier.id, again.why_again)
     assert effects == []

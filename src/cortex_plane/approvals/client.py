@@ -1,4 +1,4 @@
-"""Approvals through a server: decided as whom the key belongs to, and never as anybody else."""
+"""Approvals through a server. Decisions are made by the owner of the API key."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ class ApprovalClient(ApprovalService):
         before: str | None = None,
         limit: int = 50,
     ) -> list[ApprovalRequest]:
-        """`waiting_for` can only be whoever asks."""
+        """`waiting_for` must be the owner of the API key."""
         cursor = None if before is None else cursor_for("approvals", before)
         if waiting_for is not None:
             if job is not None or not open_only:
-                raise InvalidInput("Through a server, what waits for you is listed whole: without --job and --all.", field="mine")
+                raise InvalidInput("Through a server, --mine cannot be combined with --job or --all.", field="mine")
             found = await read_pages(self._server, ApprovalView, "inbox", limit=limit, cursor=cursor, tenant=tenant)
         else:
             job_id = None if job is None else await self._client.jobs.find(job)
@@ -142,7 +142,7 @@ def _refusal(refused: DecisionRefused) -> Answer:
 
 
 def _request(shown: ApprovalView) -> ApprovalRequest:
-    """What a server does not tell is left empty: who else would be asked, and by which messages they were."""
+    """Fields that the API does not return stay empty: escalation and notifications."""
     return ApprovalRequest(
         id=shown.id,
         job_id=shown.job_id,

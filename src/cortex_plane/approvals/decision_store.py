@@ -1,8 +1,8 @@
-"""Deciding about a request, as scripts: the one way in which people, and the passing of time, close it.
+"""Transactions that close a request: decisions and expiry.
 
-lock the job, then the request ──▶ may they? ──▶ the vote ──▶ count, in a later statement ──▶ move the job
+lock the job, then the request ──▶ check permission ──▶ insert the vote ──▶ count votes, in a later statement ──▶ move the job
 
-The job's change closes the request: a trigger does, in the same transaction, as the note of the change says.
+A trigger on the job closes the request in the same transaction, from the note of the transition.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from cortex_plane.storage.database import Row
 
 EXPIRY_ACTOR = "approvals"
-"""Who, in history and audit, ends what nobody decided."""
+"""Actor of expiries in history and audit log."""
 
 Array = Callable[[Iterable[str]], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What somebody wants to do about a request, from where. `run_id` is for the run that it may open."""
+    """A decision to apply. `door` is the interface it came from; `run_id` is for the run that it may open."""
 
     request_id: ApprovalId
     user_id: UserId
@@ -59,7 +59,7 @@ class Decision:
 
 def decide(given: Decision, array: Array) -> Transaction[Answer]:
     found = yield from _get(given.request_id, array)
-    if found is not None and found["outcome"] is None:  # What is closed stays so: then there is nothing to hold.
+    if found is not None and found["outcome"] is None:  # A closed request stays closed, so it needs no lock.
         found = yield from _locked(given.request_id, array)
     if found is None or not (yield from _has_token(given)):
         return Unknown()
@@ -77,8 +77,8 @@ def decide(given: Decision, array: Array) -> Transaction[Answer]:
 
 
 def _repeated(request: ApprovalRequest, voter: Voter, given: Decision) -> Transaction[Answer | None]:
-    """A vote that counted for the decision, sent again by the same person because its answer was lost: it was decided so. Not
-    with another reason or other details: those were not recorded."""
+    """A repeated vote, sent again because the reply was lost, gets the original result. Not with another reason or other
+    details: those were not recorded."""
     if request.decision != given.decision or request.used_at is None:
         return None
     for vote in (yield from query("approvals/vote_of", request_id=request.id, user_id=voter.user.id)):
@@ -119,9 +119,9 @@ def expire(request_id: ApprovalId, run_id: RunId, array: Array) -> Transaction[b
     return True
 
 
-# -- the steps of it -----------------------------------------------------------------------------
+# -- steps ---------------------------------------------------------------------------------------
 def _locked(request_id: ApprovalId, array: Array) -> Transaction[Row | None]:
-    """The request, and its job, held until the end; None if there is none."""
+    """Locks the job and the request until the end of the transaction. None if there is no such request."""
     if not (yield from query("approvals/lock_job", id=request_id)):
         return None
     yield from query("approvals/lock", id=request_id)
@@ -134,7 +134,7 @@ def _get(request_id: ApprovalId, array: Array) -> Transaction[Row | None]:
 
 
 def _has_token(given: Decision) -> Transaction[bool]:
-    """A token that was replaced since it was looked up opens nothing."""
+    """Checks again that the token is valid: it may have been replaced since it was looked up."""
     if given.token_hash is None:
         return True
     found = yield from query("approvals/by_token", token_hash=given.token_hash)
@@ -169,7 +169,7 @@ def _vote(request: ApprovalRequest, token_hash: str, voter: Voter, given: Decisi
     changed = _edited(request, given)
     before = yield from query("approvals/vote_of", request_id=request.id, user_id=voter.user.id)
     if before and before[0]["decision"] != given.decision:
-        return NotAllowed("You have voted already, and votes stay. To stop the job after all, cancel it.")
+        return NotAllowed("You have already voted, and a vote cannot be changed. To stop the job, cancel it.")
     if not before:
         yield from query(
             "approvals/vote",
@@ -187,7 +187,7 @@ def _vote(request: ApprovalRequest, token_hash: str, voter: Voter, given: Decisi
 
 
 def _close(request: ApprovalRequest, token_hash: str, voter: Voter, given: Decision, votes: int) -> Transaction[Answer]:
-    """The first denial closes; so does the last approval that was missing."""
+    """Closes the request: on the first denial, or on the approval that completes the quorum."""
     outcome: ApprovalOutcome = given.decision
     name, label = voter.user.name, voter.user.label
     note = {
@@ -217,7 +217,7 @@ def _move(
     actor: str,
     note: dict[str, Any],
 ) -> Transaction[Any | None]:
-    """Moves the job, and with it closes the request; None when the job does not wait for it any more."""
+    """Moves the job, which closes the request. None if the job no longer waits for it."""
     values = {
         "job_id": request.job_id,
         "token_hash": token_hash,

@@ -73,7 +73,7 @@ INSTANT = re.compile(r"<t:[0-9]+:[fR]>")
 def bare_marks(markdown: str) -> list[str]:
     """The characters in it that have a meaning, outside of our block of code and our instants."""
     outside = re.sub(r"```json\n.*?\n```", "", markdown, count=1, flags=re.DOTALL)
-    outside = INSTANT.sub("", outside).replace("To look at it and decide:", "")
+    outside = INSTANT.sub("", outside).replace("To view and decide:", "")
     return BARE.findall(re.sub(r"\\([^0-9A-Za-z\s])", "", outside))
 
 
