@@ -124,7 +124,7 @@ def test_details_are_changed_where_the_gate_allows_it(cortex: Cortex, waiting: W
 
     assert (no_json.code, refused.code, done.code) == (2, 2, 0)
     assert "cannot be changed" in refused.err
-    assert "Changed to" in cortex("approvals", "show", request_id).out
+    assert "Edited details" in cortex("approvals", "show", request_id).out
 
 
 @pytest.mark.usefixtures("people")

@@ -124,7 +124,7 @@ def test_approvers_are_told_why_they_are_asked_again() -> None:
     message = message_of(replace(REQUEST, supersedes=EARLIER), "ask", TOKEN, "https://plane.example.com")
 
     assert "the agent's code has changed the wording of this request" in message.summary
-    assert "The earlier wording was approved by Alice; that does not count for this one." in message.summary
+    assert "The earlier request was approved by Alice; that decision does not apply to this one." in message.summary
 
 
 def test_approvers_of_a_job_that_is_run_again_are_told_so() -> None:

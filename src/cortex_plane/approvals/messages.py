@@ -92,7 +92,7 @@ def details_of(details: Json, limit: int, size: Size = utf16_size) -> Details:
     beginning = "".join(_escaped(char) if _is_hidden(char) else char for char in whole[: max(limit, 0) + 1])
     if len(whole) <= limit and size(beginning) <= limit:
         return Details(beginning)
-    note = f"… The details have {len(whole):,} characters and are cut here; the page shows all of them."
+    note = f"… The details have {len(whole):,} characters and are cut here; the page shows them all."
     return Details(cut(beginning, limit, size), note)
 
 

@@ -193,7 +193,7 @@ def _description(message: ApprovalMessage) -> str:
         escaped(summary_of(message)),
         f"{escaped(origin(message.agent, message.job_id))}\nExpires <t:{at_second}:f>, <t:{at_second}:R>",
     ]
-    below = [] if message.link else [f"To look at it and decide: {escaped(message.page_url)}"]
+    below = [] if message.link else [f"To view and decide: {escaped(message.page_url)}"]
     left = DESCRIPTION_LIMIT - utf16_size("\n\n".join([*above, *below])) - NOTE_LIMIT - len("\n\n\n\n\n\n```json\n\n```")
     details = details_of(message.details, left, _fenced_size)
     block = [f"```json\n{without_fences(details.text)}\n```"] if details.text else []

@@ -154,7 +154,7 @@ def request_body(message: ApprovalMessage, interactive: bool = True) -> dict[str
         _code(details.text),
         _section(details.note),
         _context(origin(message.agent, message.job_id), f"Expires {_time(message)}"),
-        None if message.link else _section(f"To look at it and decide: {message.page_url}"),
+        None if message.link else _section(f"To view and decide: {message.page_url}"),
         {"type": "actions", "elements": buttons} if buttons else None,
     ]
     return {"text": f"🔒 Approval needed: {escaped(title_of(message))}", "blocks": [block for block in blocks if block]}
