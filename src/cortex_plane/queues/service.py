@@ -1,4 +1,4 @@
-"""`plane.queues.list` and `plane.gate`; moves within a queue."""
+"""`plane.queues` and `plane.gate`; moves within a queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def queue_states(store: Store) -> list[QueueState]:
-    """By name."""
+    """Returns all queues, sorted by name."""
     depths = await store.queue.depths()
     set_for = {control.name: control for control in await store.controls.list() if control.scope is Scope.QUEUE}
     running: dict[str, int] = {}
@@ -36,7 +36,7 @@ async def queue_states(store: Store) -> list[QueueState]:
 
 
 # -- move job ----------------------------------------------------------------------------------
-# Moves a waiting job within its queue, or changes its priority. Both keep the order total, and are audited.
+# Moves a waiting job within its queue, or changes its priority. Both are recorded in the audit log.
 
 
 async def move_job(
@@ -49,9 +49,9 @@ async def move_job(
     reason: str | None = None,
     revision: int | None = None,
 ) -> None:
-    """It takes the priority of its new neighbour: to stand there, it must rank with it."""
+    """Moves a waiting job. It takes the priority of its new neighbour. Raises JobNotFound, NotWaiting or InvalidInput."""
     if (anchor is None) == (place in (Place.BEFORE, Place.AFTER)):
-        raise InvalidInput("before and after need another job; front and back take none.", field="anchor")
+        raise InvalidInput("before and after need an anchor job; front and back take none.", field="anchor")
     details = {"place": place.value, **({"anchor": anchor} if anchor else {})}
     entry = AuditEntry("JOB_MOVED", "job", job_id, actor, reason, details=details)
     await store.order.move(job_id, place, anchor, entry, revision)
@@ -74,13 +74,15 @@ async def set_priority(
 
 
 class QueueService:
-    """`plane.queues.list`: list, pause and limit queues, agents and tenants; fair share; reservations."""
+    """`plane.queues`: list, pause and limit queues, agents and tenants; fair share; reservations.
+
+    Methods that take `queue`, `agent` and `tenant` need exactly one of them."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
 
     async def controls(self) -> list[Control]:
-        """Every pause, limit, share and budget that is set."""
+        """Returns every pause, hold, limit, fair share and budget that is set."""
         return await self._plane.store.controls.list()
 
     async def pause(
@@ -92,9 +94,10 @@ class QueueService:
         reason: str | None = None,
         actor: str | None = None,
     ) -> bool:
-        """Stops claims from a queue, or of an agent's or a tenant's jobs. What runs goes on.
+        """Stops claims from a queue, or of an agent's or a tenant's jobs. Running jobs finish; new jobs are accepted.
 
-        Idempotent: the first actor and reason are kept. False when it was paused already."""
+        Idempotent: the first actor and reason are kept. Returns False if it was already paused. Raises InvalidInput, or
+        UnknownAgent or TenantNotFound."""
         scope, name = await controls.named(self._plane.directory, queue, agent, tenant)
         return await controls.pause(self._plane.store, scope, name, actor=actor, reason=reason)
 
@@ -107,7 +110,7 @@ class QueueService:
         reason: str | None = None,
         actor: str | None = None,
     ) -> bool:
-        """Lifts a pause. False when it was not paused."""
+        """Lifts a pause or a hold. Returns False if there was none."""
         scope, name = await controls.named(self._plane.directory, queue, agent, tenant)
         return await controls.resume(self._plane.store, scope, name, actor=actor, reason=reason)
 
@@ -121,39 +124,43 @@ class QueueService:
         reason: str | None = None,
         actor: str | None = None,
     ) -> bool:
-        """At most so many of its jobs run at a time, over all workers; None lifts the limit."""
+        """Limits the number of running jobs over all workers; None lifts the limit. Returns False if nothing changed.
+
+        Raises InvalidInput unless the limit is from 1 to 1,000,000."""
         scope, name = await controls.named(self._plane.directory, queue, agent, tenant)
         return await controls.limit(self._plane.store, scope, name, max_running, actor=actor, reason=reason)
 
     async def share_fairly(self, queue: str, share: bool = True, *, actor: str | None = None) -> bool:
-        """The tenants of the queue take turns, however many jobs each has waiting."""
+        """Switches fair share: claims rotate between the tenants of the queue. Returns False if nothing changed."""
         return await controls.share_fairly(self._plane.store, queue, share, actor=actor)
 
     async def reservations(self) -> list[Reservation]:
-        """The queues that are reserved for one job, and by whom."""
+        """Returns the active reservations: queues that are reserved for one job."""
         return await self._plane.store.reservations.list()
 
     async def release(self, reservation_id: str, *, by: str, reason: str | None = None, force: bool = False) -> None:
-        """Only its holder releases a reservation, or an operator by force."""
+        """Ends a reservation; its job stays in the queue. `by` must be its holder, unless `force` is set.
+
+        Raises NotFound, Denied, or Conflict if it has already ended."""
         await release(self._plane.store, ReservationId(reservation_id), by=by, reason=reason, force=force)
 
     async def list(self) -> list[QueueState]:
-        """Every queue in which something waits or runs, or for which something is set."""
+        """Returns every queue that has waiting or running jobs, or a setting; sorted by name."""
         return await queue_states(self._plane.store)
 
 
 class GateService:
-    """`plane.gate`: the switch that stops all claims. Submission and rescue go on."""
+    """`plane.gate`: the switch that stops all claims. Submission and crash recovery continue."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
 
     async def close(self, reason: str | None = None, *, actor: str | None = None) -> bool:
-        """No claim begins after this returns, until the gate is opened. False when it was closed already."""
+        """Stops all claims: none begins after this returns. Running jobs finish. Returns False if it was already closed."""
         return await controls.pause(self._plane.store, Scope.GATE, controls.GATE_NAME, actor=actor, reason=reason)
 
     async def open(self, reason: str | None = None, *, actor: str | None = None) -> bool:
-        """False when it was open already."""
+        """Allows claims again. Returns False if it was already open."""
         return await controls.resume(self._plane.store, Scope.GATE, controls.GATE_NAME, actor=actor, reason=reason)
 
 
@@ -169,5 +176,5 @@ def place_of(before: str | None, after: str | None, front: bool, back: bool) -> 
         if is_given
     ]
     if len(given) != 1:
-        raise InvalidInput("Say exactly one of before, after, front and back.", field="place")
+        raise InvalidInput("Give exactly one of before, after, front and back.", field="place")
     return given[0]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cortex_plane.storage.database import Database, Row
 
 PAGE = 500
-"""Claims pass over the entries of a page while it is moved."""
+"""Claims skip the entries of a page while it is moved."""
 
 
 class ControlStore:
@@ -31,14 +31,14 @@ class ControlStore:
         return [rows.control(row) for row in await self._database.read("controls/list")]
 
     async def get(self, scope: Scope, name: str) -> Control:
-        """What is set; a control that says nothing when nothing is."""
+        """Returns the control, or an empty one."""
         for row in await self._database.read("controls/get", scope=scope, name=name):
             return rows.control(row)
         return Control(scope, name)
 
     async def change(self, scope: Scope, name: str, change: Callable[[Control], Control], entry: AuditEntry) -> bool:
-        """Applies a pure change, with its audit entry. No claim that would break the new rule begins after this returned.
-        False when nothing changed; then nothing is recorded."""
+        """Applies a pure change with its audit entry. No claim that violates it begins after this returns.
+        Returns False, and records nothing, if nothing changed."""
         return await self._database.transact(lambda: _change(scope, name, change, entry))
 
     async def move_lanes(self) -> bool:
@@ -56,7 +56,7 @@ class ControlStore:
         await self._database.write("controls/hold", scope=scope, name=name, seconds=seconds, reason=reason, **run)
 
     async def end_holds(self) -> bool:
-        """Forgets holds that have ended and wakes the workers; whether there were any."""
+        """Removes ended holds and wakes the workers. Returns whether there were any."""
         if not await self._database.read("controls/past_holds"):
             return False
         await self._database.transact(_end_holds)

@@ -1,4 +1,4 @@
-"""Why a job is not running: every reason, in words."""
+"""Explains why a job is not running."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BlockedReason:
-    """`code` is for programs and stays the same; `message` is for people."""
+    """`code` is stable, for programs; `message` is for people."""
 
     code: str
     message: str
@@ -27,7 +27,7 @@ class BlockedReason:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a waiting job stands in the queue."""
+    """The place of a waiting job in its queue."""
 
     state: str
     due_at: datetime
@@ -42,16 +42,16 @@ class Facts:
     standing: Standing | None
     controls: Sequence[Control]
     running: dict[tuple[Scope, str], int]
-    """How many jobs of each queue, agent and tenant run on a worker."""
+    """Number of running jobs of each queue, agent and tenant."""
 
     reservation: Reservation | None
     workers: int
-    """How many live workers read this queue and have this agent."""
+    """Number of live workers that read this queue and have this agent."""
     now: datetime
     only_here: bool = False
-    """For people of its tenant: of whom and what others have, nothing is told."""
+    """For users of its tenant: hides data of other tenants."""
     undecidable: str | None = None
-    """Why too few people can decide what it waits for."""
+    """Why too few people can decide the approval that it waits for."""
 
 
 MOST_COUNTED = 1000
@@ -64,19 +64,19 @@ def why_waiting(facts: Facts) -> list[BlockedReason]:
     if job.status is JobStatus.WAITING_FOR_APPROVAL:
         stuck = [] if facts.undecidable is None else [BlockedReason("approval_undecidable", facts.undecidable)]
         return [
-            BlockedReason("approval", "It waits for somebody to approve it. To see what is asked: cortex approvals list"),
+            BlockedReason("approval", "It waits for an approval. To list open approvals: cortex approvals list"),
             *stuck,
         ]
     if job.cancel_requested_at is not None and job.status is JobStatus.RUNNING and standing is None:
-        return [BlockedReason("cancelling", f"It was asked to end, and cleans up: {job.status_text}.")]
+        return [BlockedReason("cancelling", f"It was cancelled and is cleaning up: {job.status_text}.")]
     if job.status is JobStatus.RUNNING and standing is None:
-        return [BlockedReason("running", f"It is running, on worker {job.worker_id}.")]
+        return [BlockedReason("running", f"It is running on worker {job.worker_id}.")]
     if standing is None:
-        return [BlockedReason("broken", "It should have a place in the queue and has none. Run: cortex db repair")]
+        return [BlockedReason("broken", "Its queue entry is missing. To repair it: cortex db repair")]
     asked = (
         []
         if job.cancel_requested_at is None
-        else [BlockedReason("cancelling", f"It is to clean up, and then ends: {job.status_text}.")]
+        else [BlockedReason("cancelling", f"It was cancelled and waits for a worker to clean up: {job.status_text}.")]
     )
     obstacles = [*_control_reasons(facts), *_hold_reasons(facts)]
     return [*asked, *_own_reasons(job, standing), *obstacles, *_room_reasons(facts, standing)]
@@ -88,11 +88,11 @@ def _own_reasons(job: Job, standing: Standing) -> list[BlockedReason]:
     match standing.state:
         case "later":
             due = standing.due_at.isoformat(timespec="seconds")
-            why = job.status_text if job.status is JobStatus.RETRY else "so planned"
-            return [BlockedReason("not_due", f"It is not due until {due} ({why}).")]
+            why = job.status_text if job.status is JobStatus.RETRY else "scheduled"
+            return [BlockedReason("not_due", f"It is scheduled for {due} ({why}).")]
         case "blocked" if standing.key_held_by:
             return [
-                BlockedReason("key_held", f'Its serial key "{job.serial_key}" is held by job {standing.key_held_by}, which runs.')
+                BlockedReason("key_held", f'Its serial key "{job.serial_key}" is held by running job {standing.key_held_by}.')
             ]
         case "blocked":
             first = f", first {standing.key_next}" if standing.key_next else ""
@@ -154,7 +154,9 @@ def _room_reasons(facts: Facts, standing: Standing) -> list[BlockedReason]:
         if control.max_running is not None and _concerns(control, job) and running >= control.max_running:
             what = f'{control.scope.value} "{control.name}"'
             found.append(
-                BlockedReason("limit_reached", f"Of its {what} at most {control.max_running} may run, and {running} do.")
+                BlockedReason(
+                    "limit_reached", f"Its {what} is limited to {control.max_running} running jobs, and {running} are running."
+                )
             )
     if facts.workers == 0:
         who = f'agent "{job.job_type}" and reads queue "{job.queue}"'
@@ -163,7 +165,7 @@ def _room_reasons(facts: Facts, standing: Standing) -> list[BlockedReason]:
         count = f"{MOST_COUNTED:,} jobs or more are" if standing.ahead >= MOST_COUNTED else _jobs_are(standing.ahead)
         found.append(BlockedReason("behind_others", f"{count} before it in the queue."))
     if standing.state == "ready" and not found and not _control_reasons(facts) and not _hold_reasons(facts):
-        found.append(BlockedReason("next", "Nothing stands in its way: a worker takes it as soon as one has a free slot."))
+        found.append(BlockedReason("next", "Nothing blocks it: the next worker with a free slot claims it."))
     return found
 
 
@@ -184,14 +186,13 @@ def _concerns(control: Control, job: Job) -> bool:
 
 
 # -- explain job -------------------------------------------------------------------------------
-# Says why a job is not running.
 
 
 MOST_WORKERS = 10_000
 
 
 async def explain_job(store: Store, job: Job, *, only_here: bool = False) -> list[BlockedReason]:
-    """`only_here`: for people of its tenant, who are not told what others said and did."""
+    """Returns every reason why a job is not running. `only_here` hides names and texts of other tenants."""
     held = [reservation for reservation in await store.reservations.list() if reservation.queue == job.queue]
     return why_waiting(
         Facts(
