@@ -16,7 +16,7 @@ from cortex_plane.jobs.search import JobFilter
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.metrics.service import look_at_failures, look_at_load, look_into_queue
 from cortex_plane.queues.model import Place
-from cortex_plane.queues.service import look_at_queues, move_job
+from cortex_plane.queues.service import move_job, queue_states
 from cortex_plane.queues.why import explain_job
 from cortex_plane.worker.model import NewWorker
 
@@ -83,7 +83,7 @@ async def operations(plane: Plane) -> list[Operation]:
         Operation("list by agent", listed(50, agent_id=agents[AGENTS[BUSY]])),
         Operation("list by tenant", listed(50, tenant_id=tenants[TENANTS[BUSY]])),
         Operation("list until a while ago", listed(50, until=newest.created_at)),
-        Operation("queues", lambda: look_at_queues(store)),
+        Operation("queues", lambda: queue_states(store)),
         Operation("count of a tenant", lambda: store.tenants.count_jobs(tenants[TENANTS[BUSY]])),
         Operation("overview", overview),
         Operation("page of a queue", lambda: look_into_queue(store, QUEUES[7], 10)),

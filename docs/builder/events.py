@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import cortex_plane
-from cortex_plane.jobs.events import LineLogged, News, Position, ProgressMade, StateChanged, Told, as_document
+from cortex_plane.jobs.events import LineLogged, News, Position, ProgressMade, StateChanged, TimedEvent, as_document
 from cortex_plane.jobs.states import JobStatus, RunStatus, WaitReason
 from cortex_plane.queues.model import Scope
 from cortex_plane.webhooks.model import EVENTS, TEST_EVENT
@@ -57,7 +57,7 @@ def _event(kind: Any) -> tuple[str, str, str]:
     own = kind.__dict__.get("__doc__") or ""
     told = TELLS[kind] if own.startswith(f"{kind.__name__}(") else inspect.cleandoc(own)
     some = kind(**{field.name: _Anything() for field in fields(kind)})
-    shown = as_document(Told(datetime.now(UTC), Position(), some))
+    shown = as_document(TimedEvent(datetime.now(UTC), Position(), some))
     return literal(vars(kind)["type"]), told, ", ".join(literal(name) for name in shown if name not in HEAD)
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from cortex_plane.jobs.retry import Backoff, RetryPolicy
     from cortex_plane.jobs.states import JobStatus, RunStatus, WaitReason
     from cortex_plane.plane import Plane
-    from cortex_plane.queues.why import Reason
+    from cortex_plane.queues.why import BlockedReason
     from cortex_plane.settings import Settings
     from cortex_plane.worker.failures import ApprovalDenied, DeadlineExceeded, PermanentFailure, RetryAfter, TimedOut
 
@@ -57,6 +57,7 @@ __all__ = [
     "ApprovalChanged",
     "ApprovalDenied",
     "Backoff",
+    "BlockedReason",
     "BudgetExhausted",
     "CheckpointCorrupted",
     "Client",
@@ -84,7 +85,6 @@ __all__ = [
     "PermanentFailure",
     "Plane",
     "QueueBusy",
-    "Reason",
     "ResultNotReady",
     "RetryAfter",
     "RetryPolicy",
@@ -138,7 +138,7 @@ _HOMES = {
     "PermanentFailure": "cortex_plane.worker.failures",
     "Plane": "cortex_plane.plane",
     "QueueBusy": "cortex_plane.errors",
-    "Reason": "cortex_plane.queues.why",
+    "BlockedReason": "cortex_plane.queues.why",
     "ResultNotReady": "cortex_plane.errors",
     "RetryAfter": "cortex_plane.worker.failures",
     "RetryPolicy": "cortex_plane.jobs.retry",

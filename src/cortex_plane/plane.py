@@ -224,7 +224,7 @@ class Plane:
         await self.directory.register()
         options = self._worker_options(queues, concurrency, name, internal=internal)
         worker = await self._new_worker(options)
-        await self.schedules.keep_declared()
+        await self.schedules.sync_declared()
         self._workers.append(worker)
         try:
             await worker.run(until_idle=until_idle)

@@ -56,7 +56,7 @@ async def test_one_approves_with_a_change_and_the_other_sees_who_did(either_hous
     await details.fill((await details.input_value()).replace('"replicas": 3', '"replicas": 5'))
     await first.get_by_label("Reason").fill("more are needed")
     await first.get_by_role("button", name="Approve").click()
-    assert await note_on(first) == "You have approved it."
+    assert await note_on(first) == "You approved it."
     await expect(first.get_by_text("Nothing waits for you")).to_be_visible()
 
     await expect(second.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
@@ -77,7 +77,7 @@ async def test_one_denies_with_a_reason_and_the_job_says_so(house: House) -> Non
     await page.get_by_role("link", name="Deploy 1.4.0").first.click()
     await page.get_by_label("Reason").fill("not on a Friday")
     await page.get_by_role("button", name="Deny").click()
-    assert await note_on(page) == "You have denied it."
+    assert await note_on(page) == "You denied it."
     await page.goto(f"/jobs/{job.id}")
 
     assert await job.status() is JobStatus.FAILED

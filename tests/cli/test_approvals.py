@@ -62,10 +62,10 @@ def test_what_waits_is_listed_shown_and_approved(cortex: Cortex, waiting: Waitin
     assert request_id in listed.out
     assert "Deploy 1.4.0" in listed.out
     assert listed.out == mine.out
-    assert bobs.out == "Nothing waits for a decision.\n"
+    assert bobs.out == "No approval is open.\n"
     assert '{"replicas": 3}' in shown.out
     assert f"cortex approvals approve {request_id}" in shown.out
-    assert (approved.code, approved.out) == (0, f"{request_id}  You have approved it.\n")
+    assert (approved.code, approved.out) == (0, f"{request_id}  You approved it.\n")
     assert (after["state"], after["decided_by"], after["reason"]) == ("approved", "Ada", "fine")
     assert votes[0]["door"] == "cli"
     assert told == []
@@ -83,7 +83,7 @@ def test_refusals_say_why_and_have_the_exit_codes_of_all_refusals(cortex: Cortex
     stranger = cortex("approvals", "approve", request_id, "--as", "eve")
 
     assert [one.code for one in (not_asked, denied, late, nobody, stranger)] == [6, 0, 4, 3, 3]
-    assert not_asked.err == f"{request_id}  You are not among those who may decide this.\n"
+    assert not_asked.err == f"{request_id}  You are not an approver of this request.\n"
     assert f"{request_id}  It was already denied by Ada, on " in late.err
     assert "There is no such approval." in nobody.err
     assert 'There is no user "eve".' in stranger.err
@@ -100,7 +100,7 @@ def test_without_a_name_the_login_is_who_decides_and_one_that_is_unknown_is_told
     known = cortex("approvals", "approve", request_id)
 
     assert (unknown.code, known.code) == (2, 0)
-    assert 'There is no user "eve", so it is not known who you are. Say it with --as NAME' in unknown.err
+    assert 'There is no user "eve". Pass --as NAME' in unknown.err
 
 
 @pytest.mark.usefixtures("people")
@@ -124,7 +124,7 @@ def test_details_are_changed_where_the_gate_allows_it(cortex: Cortex, waiting: W
 
     assert (no_json.code, refused.code, done.code) == (2, 2, 0)
     assert "cannot be changed" in refused.err
-    assert "Changed to" in cortex("approvals", "show", request_id).out
+    assert "Edited details" in cortex("approvals", "show", request_id).out
 
 
 @pytest.mark.usefixtures("people")
@@ -188,7 +188,7 @@ def test_a_request_that_is_asked_again_says_why(cortex: Cortex, waiting: Waiting
     shown = cortex("approvals", "show", again.id)
     document = json.loads(cortex("approvals", "show", again.id, "--json").out)["approval"]
 
-    assert "Asked again: the agent's code words this request otherwise" in " ".join(shown.out.split())
+    assert "Asked again: the agent's code has changed the wording of this request" in " ".join(shown.out.split())
     assert first in shown.out
     assert (document["supersedes"], document["superseded"]["decided_by"]) == (first, "Ada")
     assert document["why_again"].startswith("Asked again")

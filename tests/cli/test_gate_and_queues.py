@@ -45,22 +45,22 @@ def test_a_closed_gate_says_who_and_why_and_is_why_nothing_runs(run: Callable[..
 
 def test_a_queue_is_paused_limited_and_shared(run: Callable[..., Result]) -> None:
     assert run("queues", "pause", "default", "--reason", "slow").out == 'Paused queue "default".\n'
-    assert run("queues", "pause", "default").out == 'It was paused already: queue "default".\n'
-    assert run("queues", "limit", "default", "--running", "5").out == 'At most 5 jobs of queue "default" run at a time.\n'
-    assert run("queues", "fair-share", "default").out == 'The tenants of queue "default" take turns.\n'
+    assert run("queues", "pause", "default").out == 'Already paused: queue "default".\n'
+    assert run("queues", "limit", "default", "--running", "5").out == 'Limited queue "default" to 5 running jobs.\n'
+    assert run("queues", "fair-share", "default").out == 'Enabled fair share of queue "default".\n'
 
     [queue] = json.loads(run("queues", "list", "--json").out)
     assert (queue["queue"], queue["ready"], queue["running"]) == ("default", 3, 0)
-    assert queue["set"].endswith(": slow; at most 5 running; tenants take turns")
+    assert queue["set"].endswith(": slow; at most 5 running; fair share")
     assert run("queues", "resume", "default").out == 'Resumed queue "default".\n'
-    assert run("queues", "limit", "default").out == 'There is no limit for queue "default".\n'
+    assert run("queues", "limit", "default").out == 'Removed the limit of queue "default".\n'
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["queues", "pause"], 2, "Say one queue, or --agent NAME, or --tenant NAME."),
-        (["queues", "pause", "a", "--agent", "greet"], 2, "Say one queue, or --agent NAME, or --tenant NAME."),
+        (["queues", "pause"], 2, "Give a queue, --agent NAME or --tenant NAME."),
+        (["queues", "pause", "a", "--agent", "greet"], 2, "Give a queue, --agent NAME or --tenant NAME."),
         (["queues", "pause", "--agent", "gret"], 3, 'There is no agent "gret". Did you mean "greet"?'),
         (["queues", "pause", "--tenant", "nobody"], 3, 'There is no tenant "nobody".'),
         (["queues", "limit", "a", "--running", "0"], 2, "max_running must be a whole number from 1 to 1,000,000, not 0."),
@@ -81,7 +81,7 @@ def test_jobs_are_moved_and_ranked(run: Callable[..., Result], jobs: list[str]) 
     reasons = {job: json.loads(run("jobs", "why", job, "--json").out) for job in jobs}
     ahead = {job: [reason["message"] for reason in reasons[job] if reason["code"] == "behind_others"] for job in jobs}
     assert ahead == {jobs[1]: [], jobs[2]: ["1 job is before it in the queue."], jobs[0]: ["2 jobs are before it in the queue."]}
-    assert run("jobs", "move", jobs[0]).err == "Error: Say exactly one of before, after, front and back.\n"
+    assert run("jobs", "move", jobs[0]).err == "Error: Give exactly one of before, after, front and back.\n"
     assert run("jobs", "move", jobs[0], "--before", jobs[0]).code == 2
 
 

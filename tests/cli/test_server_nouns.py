@@ -309,8 +309,8 @@ def test_keys_of_one_tenant_are_made_listed_and_revoked_through_a_server(twins: 
 
 REFUSED = {
     "keys add me --role admin": "Through a server, a key is made for one tenant: say --tenant NAME",
-    "approvals list --as bob": 'Through a server you are "ada", by your key: --as can name nobody else.',
-    "approvals list --mine --all": "Through a server, what waits for you is listed whole",
+    "approvals list --as bob": 'Your API key belongs to "ada". Through a server, --as cannot name another user.',
+    "approvals list --mine --all": "Through a server, --mine cannot be combined with",
     "retention run": "This works on the database itself, not through a server.",
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.approvals import expiry as chase_approvals
+from cortex_plane.approvals import expiry
 from cortex_plane.approvals.deadlines import Deadlines
 from cortex_plane.approvals.decisions import AlreadyDecided, Decided, Expired, NotAllowed, Recorded, Unknown, Withdrawn
 from cortex_plane.approvals.model import ApprovalId, Approvers, NewApproval
@@ -291,7 +291,7 @@ async def test_a_vote_stays_as_it_was_given(scene: Scene, desk: Desk, ann: User)
     [
         ({}, "failed", JobStatus.FAILED, "Approval timed out after 24 hours."),
         ({"ttl_seconds": 5400}, "failed", JobStatus.FAILED, "Approval timed out after 90 minutes."),
-        ({"on_expiry": "deny"}, "denied", JobStatus.FAILED, "Approval denied: nobody decided within 24 hours."),
+        ({"on_expiry": "deny"}, "denied", JobStatus.FAILED, "Approval denied: no decision within 24 hours."),
         ({"on_expiry": "deny", "on_denial": "raise"}, "denied", JobStatus.RUNNING, None),
         ({"on_expiry": "approve"}, "approved", JobStatus.RUNNING, None),
         ({"on_expiry": "default", "default": {"replicas": 0}}, "defaulted", JobStatus.RUNNING, None),
@@ -445,7 +445,7 @@ async def test_more_requests_than_a_batch_that_the_database_refuses_to_change_st
     await desk.with_notifier()
     ann = await desk.user("ann", "approver")
     terms = {"ttl_seconds": 60} if purpose == "expire" else {"remind_after_seconds": 60.0}
-    broken = [await desk.asked(ann, **terms) for _ in range(chase_approvals.BATCH + 5)]
+    broken = [await desk.asked(ann, **terms) for _ in range(expiry.BATCH + 5)]
     await desk.scene.clock.advance(seconds=0.001)
     first, second = broken[0], await desk.asked(ann, **terms)
     await desk.scene.clock.advance(seconds=61)

@@ -18,7 +18,7 @@ from cortex_plane.jobs.fields import Submission
 from cortex_plane.jobs.model import DEFAULT_TENANT_ID, INTERNAL_QUEUE, JobId, TenantId
 from cortex_plane.jobs.outcomes import Done, Interrupted
 from cortex_plane.jobs.submission import submit_jobs
-from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues import controls
 from cortex_plane.queues.model import Control, OnExhausted, Scope
 from tests.contract.support import FATAL, Raw, Scene, ended
 
@@ -247,7 +247,7 @@ async def test_a_resumed_agent_is_paused_again_by_the_next_cost(scene: Scene) ->
     await scene.agent()
     await budget(scene, 10, "pause", agent="echo")
     await spend(scene, 10)
-    await steer_work.resume(scene.store, Scope.AGENT, "echo", actor="ada", reason="go on")
+    await controls.resume(scene.store, Scope.AGENT, "echo", actor="ada", reason="go on")
     await spend(scene, 1)
 
     assert (await control(scene, Scope.AGENT, "echo")).pause_reason == "The budget is spent: 11 of 10 cents."
@@ -274,7 +274,7 @@ async def test_removing_a_budget_ends_its_pause_and_nobody_elses(scene: Scene) -
     await remove_budget(scene.store, directory, Scope.AGENT, "echo", actor="ada")
     assert await control(scene, Scope.AGENT, "echo") == Control(Scope.AGENT, "echo")
 
-    await steer_work.pause(scene.store, Scope.AGENT, "echo", actor="ada", reason="holidays")
+    await controls.pause(scene.store, Scope.AGENT, "echo", actor="ada", reason="holidays")
     await budget(scene, 5, "pause", agent="echo")
     await remove_budget(scene.store, directory, Scope.AGENT, "echo")
 
@@ -333,7 +333,7 @@ async def test_setting_and_removing_are_audited(scene: Scene) -> None:
 
 async def test_a_budget_keeps_what_else_is_set(scene: Scene) -> None:
     await scene.agent()
-    await steer_work.limit(scene.store, Scope.AGENT, "echo", 3, actor=None)
+    await controls.limit(scene.store, Scope.AGENT, "echo", 3, actor=None)
     await budget(scene, 100, "refuse", agent="echo")
 
     assert (await control(scene, Scope.AGENT, "echo")).max_running == 3

@@ -9,7 +9,7 @@ import pytest
 from cortex_plane.errors import InvalidInput
 from cortex_plane.jobs.model import INTERNAL_QUEUE, Claimed
 from cortex_plane.jobs.outcomes import Done
-from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues import controls
 from cortex_plane.queues.model import Scope
 from tests.contract.support import Scene
 
@@ -21,7 +21,7 @@ def ids(claimed: list[Claimed]) -> list[str]:
 
 
 async def close_gate(scene: Scene) -> bool:
-    return await steer_work.pause(scene.store, Scope.GATE, "", actor="ada", reason="a fire")
+    return await controls.pause(scene.store, Scope.GATE, "", actor="ada", reason="a fire")
 
 
 async def test_nothing_is_claimed_while_the_gate_is_closed_and_all_of_it_afterwards(scene: Scene) -> None:
@@ -31,14 +31,14 @@ async def test_nothing_is_claimed_while_the_gate_is_closed_and_all_of_it_afterwa
     late = await scene.submit()
 
     assert await scene.claim(worker) == []
-    await steer_work.resume(scene.store, Scope.GATE, "", actor="ada", reason=None)
+    await controls.resume(scene.store, Scope.GATE, "", actor="ada", reason=None)
     assert ids(await scene.claim(worker)) == [*jobs, late]
 
 
 async def test_a_closed_gate_says_who_when_and_why_and_survives(scene: Scene) -> None:
     await close_gate(scene)
     await scene.clock.advance(minutes=5)
-    assert not await steer_work.pause(scene.store, Scope.GATE, "", actor="bob", reason="again")
+    assert not await controls.pause(scene.store, Scope.GATE, "", actor="bob", reason="again")
 
     [control] = await scene.store.controls.list()
     assert (control.scope, control.paused_by, control.pause_reason) == (Scope.GATE, "ada", "a fire")
@@ -48,7 +48,7 @@ async def test_a_closed_gate_says_who_when_and_why_and_survives(scene: Scene) ->
 
 
 async def test_opening_a_gate_that_is_open_changes_and_records_nothing(scene: Scene) -> None:
-    assert not await steer_work.resume(scene.store, Scope.GATE, "", actor="ada", reason=None)
+    assert not await controls.resume(scene.store, Scope.GATE, "", actor="ada", reason=None)
     assert await scene.store.controls.list() == []
     assert await scene.store.audit.list("gate") == []
 
@@ -65,7 +65,7 @@ async def test_the_planes_own_work_goes_on_behind_a_closed_gate(scene: Scene) ->
 
 async def test_the_planes_own_queue_cannot_be_paused(scene: Scene) -> None:
     with pytest.raises(InvalidInput, match="the plane's own"):
-        await steer_work.pause(scene.store, Scope.QUEUE, INTERNAL_QUEUE, actor=None, reason=None)
+        await controls.pause(scene.store, Scope.QUEUE, INTERNAL_QUEUE, actor=None, reason=None)
 
 
 async def test_a_paused_queue_agent_or_tenant_stands_still_and_all_others_go_on(scene: Scene) -> None:
@@ -79,13 +79,13 @@ async def test_a_paused_queue_agent_or_tenant_stands_still_and_all_others_go_on(
     free = await scene.submit()
     worker = await scene.worker()
     for scope, name in ((Scope.QUEUE, "slow"), (Scope.AGENT, "other"), (Scope.TENANT, tenant)):
-        await steer_work.pause(scene.store, scope, name, actor="ada", reason=None)
+        await controls.pause(scene.store, scope, name, actor="ada", reason=None)
     born_paused = await scene.submit(tenant_id=tenant)
 
     queues, agents = ("default", "slow"), ("echo", "other")
     assert ids(await scene.claim(worker, 10, queues, agents)) == [free]
     for scope, name in ((Scope.QUEUE, "slow"), (Scope.AGENT, "other"), (Scope.TENANT, tenant)):
-        await steer_work.resume(scene.store, scope, name, actor="ada", reason=None)
+        await controls.resume(scene.store, scope, name, actor="ada", reason=None)
     assert ids(await scene.claim(worker, 10, queues, agents)) == [*paused.values(), born_paused]
 
 
@@ -94,7 +94,7 @@ async def test_a_paused_tenant_at_the_head_does_not_hide_those_behind(scene: Sce
     for _ in range(30):
         await scene.submit(tenant_id=tenant)
     mine = await scene.submit()
-    await steer_work.pause(scene.store, Scope.TENANT, tenant, actor="ada", reason=None)
+    await controls.pause(scene.store, Scope.TENANT, tenant, actor="ada", reason=None)
 
     assert ids(await scene.claim(await scene.worker(), 2)) == [mine]
 
@@ -106,7 +106,7 @@ async def test_a_limit_is_kept_and_freed_by_each_end(scene: Scene, scope: Scope)
     await scene.agent("other")
     other = await scene.submit("other", queue="wide")
     name = {Scope.QUEUE: "default", Scope.AGENT: "echo", Scope.TENANT: tenant}[scope]
-    await steer_work.limit(scene.store, scope, name, 2, actor="ada")
+    await controls.limit(scene.store, scope, name, 2, actor="ada")
     worker = await scene.worker()
     queues, agents = ("default", "wide"), ("echo", "other")
 
@@ -115,13 +115,13 @@ async def test_a_limit_is_kept_and_freed_by_each_end(scene: Scene, scope: Scope)
     assert await scene.claim(worker, 10, queues, agents) == []
     await scene.finish(first[0], Done("1"))
     assert ids(await scene.claim(worker, 10, queues, agents)) == [jobs[2]]
-    await steer_work.limit(scene.store, scope, name, None, actor="ada")
+    await controls.limit(scene.store, scope, name, None, actor="ada")
     assert ids(await scene.claim(worker, 10, queues, agents)) == jobs[3:]
 
 
 async def test_a_limit_frees_itself_when_the_worker_dies(scene: Scene) -> None:
     jobs = [await scene.submit() for _ in range(2)]
-    await steer_work.limit(scene.store, Scope.QUEUE, "default", 1, actor="ada")
+    await controls.limit(scene.store, Scope.QUEUE, "default", 1, actor="ada")
     dead = await scene.worker()
     [lost] = await scene.claim(dead)
     await scene.store.workers.give_up(dead)
@@ -133,12 +133,12 @@ async def test_a_limit_frees_itself_when_the_worker_dies(scene: Scene) -> None:
 @pytest.mark.parametrize("max_running", [0, -1, True, 2.5, "3", 1_000_001])
 async def test_a_limit_that_is_none_is_refused(scene: Scene, max_running: object) -> None:
     with pytest.raises(InvalidInput, match="max_running must be a whole number from 1"):
-        await steer_work.limit(scene.store, Scope.QUEUE, "default", max_running, actor=None)  # type: ignore[arg-type]
+        await controls.limit(scene.store, Scope.QUEUE, "default", max_running, actor=None)  # type: ignore[arg-type]
     assert await scene.store.controls.list() == []
 
 
 async def test_tenants_of_a_fair_queue_take_turns(scene: Scene) -> None:
-    await steer_work.share_fairly(scene.store, "default", True, actor="ada")
+    await controls.share_fairly(scene.store, "default", True, actor="ada")
     loud, quiet = await scene.tenant("loud"), await scene.tenant("quiet")
     many = [await scene.submit(tenant_id=loud) for _ in range(40)]
     few = [await scene.submit(tenant_id=quiet) for _ in range(3)]
@@ -151,7 +151,7 @@ async def test_tenants_of_a_fair_queue_take_turns(scene: Scene) -> None:
 
 
 async def test_a_late_tenant_of_a_fair_queue_waits_for_one_turn_only_and_gets_no_arrears(scene: Scene) -> None:
-    await steer_work.share_fairly(scene.store, "default", True, actor="ada")
+    await controls.share_fairly(scene.store, "default", True, actor="ada")
     loud, late = await scene.tenant("loud"), await scene.tenant("late")
     for _ in range(60):
         await scene.submit(tenant_id=loud)
@@ -165,7 +165,7 @@ async def test_a_late_tenant_of_a_fair_queue_waits_for_one_turn_only_and_gets_no
 
 
 async def test_with_one_tenant_a_fair_queue_has_the_same_order_as_any(scene: Scene) -> None:
-    await steer_work.share_fairly(scene.store, "default", True, actor="ada")
+    await controls.share_fairly(scene.store, "default", True, actor="ada")
     jobs = [await scene.submit(priority=priority) for priority in (0, 5, 0, 9)]
 
     claimed = await scene.claim(await scene.worker())
@@ -174,9 +174,9 @@ async def test_with_one_tenant_a_fair_queue_has_the_same_order_as_any(scene: Sce
 
 async def test_a_control_that_says_nothing_leaves_no_trace_in_the_way_of_a_claim(scene: Scene) -> None:
     tenant = await scene.tenant("acme")
-    await steer_work.pause(scene.store, Scope.TENANT, tenant, actor="ada", reason=None)
+    await controls.pause(scene.store, Scope.TENANT, tenant, actor="ada", reason=None)
     job = await scene.submit(tenant_id=tenant)
-    await steer_work.resume(scene.store, Scope.TENANT, tenant, actor="ada", reason=None)
+    await controls.resume(scene.store, Scope.TENANT, tenant, actor="ada", reason=None)
 
     assert await scene.store.controls.list() == []
     assert ids(await scene.claim(await scene.worker())) == [job]

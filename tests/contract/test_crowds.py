@@ -12,7 +12,7 @@ from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import Claimed, JobId, TenantId, WorkerId
 from cortex_plane.jobs.outcomes import Done
 from cortex_plane.jobs.queue_store import Queue
-from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues import controls
 from cortex_plane.queues.model import Scope
 from cortex_plane.stores import Store
 from tests.contract.sessions import sessions
@@ -70,7 +70,7 @@ class Crowd:
         for lane in self.lanes:
             await fill(self.scene, JOBS // len(self.lanes), lane, tenant)
         name = {Scope.QUEUE: "default", Scope.AGENT: "echo", Scope.TENANT: tenant}[self.scope]
-        await steer_work.limit(self.scene.store, self.scope, name, LIMIT, actor="ada")
+        await controls.limit(self.scene.store, self.scope, name, LIMIT, actor="ada")
         self.workers = [await self.scene.worker() for _ in range(8)]
 
     async def claim(self, n: int) -> list[Claimed]:
@@ -153,7 +153,7 @@ async def test_a_limit_frees_itself_when_a_worker_dies_and_the_crowd_that_comes_
 
 
 async def test_beside_100_000_waiting_jobs_another_tenants_first_job_is_in_the_very_next_claim(scene: Scene) -> None:
-    await steer_work.share_fairly(scene.store, "default", True, actor="ada")
+    await controls.share_fairly(scene.store, "default", True, actor="ada")
     loud, quiet = await scene.tenant("loud"), await scene.tenant("quiet")
     worker = await scene.worker()
     await fill(scene, CROWD, ("default", "echo"), loud)

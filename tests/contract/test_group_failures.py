@@ -10,7 +10,7 @@ from cortex_plane.ids import new_id
 from cortex_plane.jobs.changes import retry_job
 from cortex_plane.jobs.outcomes import Done
 from cortex_plane.jobs.states import JobStatus
-from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues import controls
 from cortex_plane.queues.model import Scope
 from tests.contract.group_scene import CHAIN, FAILURE, GroupScene
 from tests.contract.support import BOOM, Scene, run_ids
@@ -28,7 +28,7 @@ def groups(scene: Scene) -> GroupScene:
 async def test_after_a_failure_no_claim_begins_another_member(groups: GroupScene, on_failure: Any, steered: bool) -> None:
     group_id, members = await groups.add(30, on_failure=on_failure)
     if steered:
-        await steer_work.limit(groups.store, Scope.QUEUE, "default", 100, actor=None)
+        await controls.limit(groups.store, Scope.QUEUE, "default", 100, actor=None)
     [first] = await groups.start(limit=1)
     await groups.scene.finish(first, FAILURE)
     other = await groups.scene.submit()
@@ -100,7 +100,7 @@ async def test_members_are_claimed_for_free_slots_only(groups: GroupScene, steer
     _, members = await groups.add(3)
     others = [await groups.scene.submit() for _ in range(2)]
     if steered:
-        await steer_work.limit(groups.store, Scope.QUEUE, "default", 100, actor=None)
+        await controls.limit(groups.store, Scope.QUEUE, "default", 100, actor=None)
     worker = await groups.scene.worker()
 
     claimed = await groups.store.queue.claim(worker, ("default",), ("echo",), run_ids(5), 1)

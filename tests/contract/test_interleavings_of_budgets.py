@@ -11,7 +11,7 @@ from cortex_plane.agents.directory import Directory
 from cortex_plane.costs.service import set_budget
 from cortex_plane.jobs.model import DEFAULT_TENANT_ID, Claimed
 from cortex_plane.jobs.outcomes import Done, Transition
-from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues import controls
 from cortex_plane.queues.model import Scope
 from cortex_plane.queues.store import ControlStore
 from tests.contract.sessions import Four
@@ -84,7 +84,7 @@ async def test_a_pause_by_budget_is_not_undone_by_a_limit_that_is_set_meanwhile(
 
     await a.begin()
     await a.finish(costing(first, 60))
-    limit = asyncio.create_task(steer_work.limit(scene.store, Scope.TENANT, DEFAULT_TENANT_ID, 3, actor="ada"), name="limit")
+    limit = asyncio.create_task(controls.limit(scene.store, Scope.TENANT, DEFAULT_TENANT_ID, 3, actor="ada"), name="limit")
     await somebody_waits(a.url)
     await a.commit()
     await limit

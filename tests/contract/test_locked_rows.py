@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cortex_plane.approvals import expiry as chase_approvals
+from cortex_plane.approvals import expiry
 from cortex_plane.approvals import expiry as expire_approvals
 from cortex_plane.approvals.deadlines import Deadlines
 from cortex_plane.approvals.model import Approvers
@@ -296,7 +296,7 @@ async def test_more_locked_jobs_than_a_batch_stop_no_expiry_reminder_or_escalati
     ann, ben = await desk.user("ann", "approver"), await desk.user("ben", "approver")
     waits = {"remind_after_seconds": 100.0, "escalate_after_seconds": 150.0, "escalate_to": Approvers((ben.id,))}
     locked_ones = [await desk.asked(ann, ttl_seconds=60) for _ in range(expire_approvals.BATCH + 1)]
-    locked_ones += [await desk.asked(ann, **waits) for _ in range(chase_approvals.BATCH + 1)]
+    locked_ones += [await desk.asked(ann, **waits) for _ in range(expiry.BATCH + 1)]
     brief, chased = await desk.asked(ann, ttl_seconds=61), await desk.asked(ann, **waits)
     await scene.clock.advance(seconds=160)
     ids = ", ".join(f"'{one.job_id if table == 'job' else one.id}'" for one in locked_ones)

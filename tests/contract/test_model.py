@@ -18,7 +18,7 @@ from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import Claimed, JobId, WorkerId
 from cortex_plane.jobs.outcomes import Done
 from cortex_plane.jobs.states import JobStatus
-from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues import controls
 from cortex_plane.queues.model import Place, ReservationId, Scope
 from cortex_plane.queues.service import move_job
 from cortex_plane.testing import ManualClock
@@ -154,7 +154,7 @@ class Model(RuleBasedStateMachine):
 
     @rule()
     def pause_or_resume(self) -> None:
-        verb = steer_work.resume if self.paused else steer_work.pause
+        verb = controls.resume if self.paused else controls.pause
         assert self.do(verb(self.store, Scope.QUEUE, self.queue, actor="ada", reason=None))
         self.paused = not self.paused
 

@@ -278,7 +278,7 @@ def deployed(plane: TestPlane, ran: list[str], cron: str, name: str = "nightly",
 async def test_a_deployment_past_the_time_of_a_slot_loses_no_slot(plane: TestPlane, terms: dict[str, Any]) -> None:
     ran: list[str] = []
     deployed(plane, ran, "0 10 * * *", input={"kind": "old"})
-    await plane.schedules.keep_declared()
+    await plane.schedules.sync_declared()
     await plane.clock.advance(HOUR + 4 * MINUTE)
 
     deployed(plane, ran, **{"cron": "0 10 * * *", "input": {"kind": "old"}, **terms})
@@ -291,7 +291,7 @@ async def test_a_deployment_past_the_time_of_a_slot_loses_no_slot(plane: TestPla
 async def test_a_deployment_after_ten_minutes_away_catches_up_all_that_the_rule_wants(plane: TestPlane) -> None:
     ran: list[str] = []
     deployed(plane, ran, "* * * * *", missed="all", most_missed=20)
-    await plane.schedules.keep_declared()
+    await plane.schedules.sync_declared()
     await plane.clock.advance(11 * MINUTE)
 
     deployed(plane, ran, "* * * * *", missed="all", most_missed=20, input={"kind": "new"})

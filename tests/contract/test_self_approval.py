@@ -19,7 +19,7 @@ from tests.contract.schedule_scene import settle
 
 pytestmark = pytest.mark.anyio
 
-OWN = NotAllowed("The job is your own; somebody else must decide this.")
+OWN = NotAllowed("You submitted this job, so another approver must decide.")
 
 
 async def office(plane: TestPlane) -> None:

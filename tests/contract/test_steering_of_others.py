@@ -12,7 +12,7 @@ from cortex_plane.audit.model import AuditEntry
 from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import JobId
 from cortex_plane.json import dumps
-from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues import controls
 from cortex_plane.queues.model import Control, Scope
 from cortex_plane.storage.statements import statement
 from tests.contract.support import Raw, Scene
@@ -67,13 +67,13 @@ async def test_a_pause_of_a_tenant_holds_before_and_after_its_jobs_are_in_their_
     of_paused = [await scene.submit(tenant_id=paused) for _ in range(5)]
     free = [await scene.submit() for _ in range(5)]
     worker = await scene.worker()
-    await steer_work.pause(scene.store, Scope.TENANT, paused, actor="test", reason=None)
+    await controls.pause(scene.store, Scope.TENANT, paused, actor="test", reason=None)
     while given and await scene.store.controls.move_lanes():
         pass
 
     assert [one.job_id for one in await scene.claim(worker, 1)] == free[:1]
     assert [one.job_id for one in await scene.claim(worker, 10)] == free[1:]
-    await steer_work.resume(scene.store, Scope.TENANT, paused, actor="test", reason=None)
+    await controls.resume(scene.store, Scope.TENANT, paused, actor="test", reason=None)
     while given and await scene.store.controls.move_lanes():
         pass
     assert [one.job_id for one in await scene.claim(worker, 10)] == of_paused
@@ -86,7 +86,7 @@ async def test_lanes_are_given_and_taken_away_page_by_page(scene: Scene, raw: Ra
         await scene.submit()
     counts = []
     for share in (True, False):
-        await steer_work.share_fairly(scene.store, "default", share, actor="test")
+        await controls.share_fairly(scene.store, "default", share, actor="test")
         counts += [(await raw(apart))[0][0]]
         while await scene.store.controls.move_lanes():
             counts += [(await raw(apart))[0][0]]
@@ -102,9 +102,9 @@ async def test_a_control_that_is_set_while_lanes_are_moved_is_seen_to_afterwards
     first, second = await scene.tenant("first"), await scene.tenant("second")
     for tenant in (first, second, first, second):
         await scene.submit(tenant_id=tenant)
-    await steer_work.pause(scene.store, Scope.TENANT, second, actor="test", reason=None)
+    await controls.pause(scene.store, Scope.TENANT, second, actor="test", reason=None)
     assert await scene.store.controls.move_lanes()
-    await steer_work.pause(scene.store, Scope.TENANT, first, actor="test", reason=None)
+    await controls.pause(scene.store, Scope.TENANT, first, actor="test", reason=None)
     while await scene.store.controls.move_lanes():
         pass
 
@@ -113,7 +113,7 @@ async def test_a_control_that_is_set_while_lanes_are_moved_is_seen_to_afterwards
 
 async def test_a_fair_queue_passes_over_tenants_whose_agents_the_worker_does_not_have(scene: Scene) -> None:
     await scene.agent("other")
-    await steer_work.share_fairly(scene.store, "default", True, actor="test")
+    await controls.share_fairly(scene.store, "default", True, actor="test")
     tenants = [await scene.tenant(f"tenant {n}") for n in range(30)]
     for tenant in tenants[:25]:
         await scene.submit("other", tenant_id=tenant)
@@ -138,16 +138,16 @@ async def test_what_a_claim_reads_under_controls_does_not_grow_with_tenants_time
         [replace(model, id=JobId(new_id()), tenant_id=tenant) for tenant in tenants for model in models for _ in range(5)]
     )
     if "fair share" in set_for:
-        await steer_work.share_fairly(scene.store, "default", True, actor="test")
+        await controls.share_fairly(scene.store, "default", True, actor="test")
     else:
         scope, name = {"queue": (Scope.QUEUE, "default"), "agent": (Scope.AGENT, names[0]), "tenant": (Scope.TENANT, tenants[0])}[
             set_for
         ]
-        await steer_work.limit(scene.store, scope, name, 100, actor="test")
+        await controls.limit(scene.store, scope, name, 100, actor="test")
     while await scene.store.controls.move_lanes():
         pass
     if set_for == "lifted fair share":
-        await steer_work.share_fairly(scene.store, "default", False, actor="test")
+        await controls.share_fairly(scene.store, "default", False, actor="test")
     worker = await scene.worker()
 
     claimed, read, most = await read_by_a_claim(raw, worker, names)

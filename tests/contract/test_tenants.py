@@ -11,7 +11,7 @@ from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import DEFAULT_TENANT_ID, INTERNAL_QUEUE
 from cortex_plane.jobs.outcomes import Done
 from cortex_plane.people.tenants import add_tenant, list_tenants, show_tenant
-from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues import controls
 from cortex_plane.queues.model import Scope
 from tests.contract.support import Scene, ended
 
@@ -61,7 +61,7 @@ async def test_a_tenant_is_shown_with_what_runs_waits_and_was_spent(scene: Scene
     await scene.submit()
     first, _ = await scene.claim(await scene.worker(), 2)
     await scene.store.queue.finish([ended(first, Done("1"))._replace(cost_cents=12)], "test")
-    await steer_work.limit(scene.store, Scope.TENANT, acme, 4, actor="ada")
+    await controls.limit(scene.store, Scope.TENANT, acme, 4, actor="ada")
 
     shown = await show_tenant(scene.store, "acme")
 

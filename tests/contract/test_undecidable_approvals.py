@@ -69,10 +69,10 @@ async def who_is_named_is_disabled(plane: TestPlane) -> str:
 @pytest.mark.parametrize(
     ("way", "says"),
     [
-        (nobody_has_the_role, "It needs 1 approval, and nobody can give one"),
-        (the_quorum_is_larger_than_the_group, "It needs 3 approvals, and only 1 person can give one"),
-        (the_only_approver_is_the_submitter, "It needs 1 approval, and nobody can give one"),
-        (who_is_named_is_disabled, "It needs 1 approval, and nobody can give one"),
+        (nobody_has_the_role, "It needs 1 approval, but no one can decide"),
+        (the_quorum_is_larger_than_the_group, "It needs 3 approvals, but only 1 person can decide"),
+        (the_only_approver_is_the_submitter, "It needs 1 approval, but no one can decide"),
+        (who_is_named_is_disabled, "It needs 1 approval, but no one can decide"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

@@ -16,9 +16,9 @@ from cortex_plane.approvals.messages import (
     cut,
     details_of,
     lines,
+    message_view,
     one_line,
     shortened,
-    shown_of,
     utf16_size,
     without_fences,
 )
@@ -74,8 +74,8 @@ def test_neither_token_nor_links_are_in_a_repr() -> None:
 
 @given(messages)
 def test_what_is_kept_of_a_message_holds_no_token(sent: Any) -> None:
-    assert TOKEN not in json.dumps(shown_of(sent))
-    assert set(shown_of(sent)) == {"title", "summary", "agent", "job_id"}
+    assert TOKEN not in json.dumps(message_view(sent))
+    assert set(message_view(sent)) == {"title", "summary", "agent", "job_id"}
 
 
 def test_a_message_that_is_sent_anew_has_another_key() -> None:

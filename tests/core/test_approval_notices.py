@@ -89,7 +89,7 @@ def test_what_does_not_fit_into_the_title_is_in_the_summary(text: str, title: st
 def test_votes_are_counted_where_several_are_needed() -> None:
     made = message_of(replace(REQUEST, quorum=3, votes=1), "ask", TOKEN, "https://plane.example.com")
 
-    assert made.summary == "It needs 3 approvals; 1 so far."
+    assert made.summary == "3 approvals are needed; 1 so far."
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ EARLIER = Superseded(ApprovalId("0197a1b2-0000-7000-8000-000000000009"), REQUEST
 def test_approvers_are_told_why_they_are_asked_again() -> None:
     message = message_of(replace(REQUEST, supersedes=EARLIER), "ask", TOKEN, "https://plane.example.com")
 
-    assert "the agent's code words this request otherwise than before" in message.summary
-    assert "The earlier wording was approved by Alice; that does not count for this one." in message.summary
+    assert "the agent's code has changed the wording of this request" in message.summary
+    assert "The earlier request was approved by Alice; that decision does not apply to this one." in message.summary
 
 
 def test_approvers_of_a_job_that_is_run_again_are_told_so() -> None:
@@ -136,4 +136,4 @@ def test_approvers_of_a_job_that_is_run_again_are_told_so() -> None:
 
 
 def test_the_message_of_a_superseded_request_says_so() -> None:
-    assert closed_of(replace(REQUEST, outcome="superseded", closed_at=AT)).headline == "🔁 Asked again in other words"
+    assert closed_of(replace(REQUEST, outcome="superseded", closed_at=AT)).headline == "🔁 Replaced by a newer request"

@@ -21,9 +21,9 @@ from cortex_plane.approvals.rules import (
     checked_reason,
     duration,
     expiry_message,
-    goes_on,
     new_approval,
     outcome_of_expiry,
+    resumes_job,
 )
 from cortex_plane.errors import InvalidInput
 from cortex_plane.jobs.model import AgentId, JobId, RunId, TenantId
@@ -171,7 +171,7 @@ def test_no_agent_may_exceed_the_ceiling_of_the_plane() -> None:
 
 
 def test_a_wait_that_is_too_long_is_told_in_units_that_people_read() -> None:
-    with pytest.raises(InvalidInput, match="ttl is 400 days, and no approval of this agent may wait longer than 365 days"):
+    with pytest.raises(InvalidInput, match="ttl is 400 days, but the maximum for this agent is 365 days"):
         approval(ttl_seconds=400 * 86_400)
 
 
@@ -311,7 +311,7 @@ def test_a_pattern_made_to_hurt_is_matched_in_linear_time() -> None:
 )
 def test_what_expiry_means_for_the_job(on_expiry: Any, on_denial: Any, outcome: str, runs: bool) -> None:
     assert outcome_of_expiry(on_expiry) == outcome
-    assert goes_on(outcome_of_expiry(on_expiry), on_denial) is runs
+    assert resumes_job(outcome_of_expiry(on_expiry), on_denial) is runs
 
 
 @pytest.mark.parametrize(

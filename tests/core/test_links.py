@@ -17,7 +17,7 @@ from cortex_plane.settings import Settings, load_settings, on_port
         ("http://localhost:8080", 8700, False, "listens on port 8700"),
         ("http://127.0.0.1", 80, False, None),
         ("https://localhost", 8700, False, "listens on port 8700"),
-        ("http://localhost:8700", 8700, True, "only this machine reaches"),
+        ("http://localhost:8700", 8700, True, "only this machine can reach"),
         ("https://cortex.example.com", 8700, True, None),
         ("http://localhost:8080", 0, False, None),
     ],

@@ -172,7 +172,7 @@ async def test_an_approval_is_decided_with_changed_details(site: Site, admin: Br
     decided = await store.approvals.get(request.id)
     assert decided is not None
     assert "not JSON" in broken
-    assert said == "You have approved it."
+    assert said == "You approved it."
     assert (decided.details, decided.reason, decided.decided_by_name) == ({"image": "3"}, "fine", "ada")
     assert "already" in late
     await site.plane.work()
@@ -198,7 +198,7 @@ async def test_one_that_is_not_there_does_not_keep_the_others_from_being_decided
 
     said = await admin.note(await admin.post("/approvals/requests/decide", decision="denied", ids=[new_id(), request.id]))
 
-    assert said.startswith("Decided 1. 1 could not be: There is no approval ")
+    assert said.startswith("Decided 1. 1 could not be decided: There is no approval ")
     assert (await site.plane.jobs.get(job_id)).status is JobStatus.FAILED
 
 
@@ -213,7 +213,7 @@ async def test_whoever_is_asked_by_name_decides_without_a_role(site: Site) -> No
 
     assert home.headers["location"] == "/approvals"
     assert f"/approvals/requests/{request.id}/decide" in inbox.text
-    assert said == "You have approved it."
+    assert said == "You approved it."
     await site.plane.work()
     assert (await site.plane.jobs.get(job_id)).status is JobStatus.COMPLETED
 
@@ -230,7 +230,7 @@ async def test_an_approver_decides_what_is_put_to_nobody_by_name_and_an_admin_do
     said = await approver.note(await approver.post(f"/approvals/requests/{request.id}/decide", decision="approved"))
 
     assert [f"/approvals/requests/{request.id}/decide" in inbox for inbox in inboxes] == [False, True]
-    assert (refused, said) == ("You are not among those who may decide this.", "You have approved it.")
+    assert (refused, said) == ("You are not an approver of this request.", "You approved it.")
 
 
 async def test_whoever_decides_is_shown_the_whole_of_it_and_who_was_told(site: Site, admin: Browser) -> None:

@@ -269,5 +269,5 @@ async def test_a_request_that_nobody_can_decide_is_flagged_until_somebody_can(si
     mended = [(await browser.get(path)).text for path in pages]
 
     assert job_id in flagged[1]
-    assert all('data-testid="undecidable"' in page and "nobody can give one" in page for page in flagged)
+    assert all('data-testid="undecidable"' in page and "no one can decide" in page for page in flagged)
     assert not any('data-testid="undecidable"' in page for page in mended)

@@ -29,7 +29,7 @@ from cortex_plane.approvals.decisions import (
     Withdrawn,
     mint,
 )
-from cortex_plane.approvals.http_channels import NOTHING_DONE, STILL_AT_IT
+from cortex_plane.approvals.http_channels import IN_PROGRESS, NOT_SAVED
 from cortex_plane.approvals.messages import button_data
 from cortex_plane.approvals.model import ApprovalRequest, Notification, Verdict
 from cortex_plane.clock import SECOND
@@ -318,17 +318,17 @@ def _named(answer: Answer) -> str:
 
 def _of_text(text: str) -> str:
     for begin, word in (
-        ("You have voted", "not allowed"),
+        ("You have already voted", "not allowed"),
         ("You have", "decided"),
         ("Decided 1.", "decided"),
         ("Your approval counts", "recorded"),
         ("It was already", "already"),
-        ("It is too late", "expired"),
+        ("It expired on", "expired"),
         ("The job was cancelled", "withdrawn"),
         ("This link or button", "unknown"),
         ("There is no approval", "unknown"),
-        (STILL_AT_IT, "late"),
-        (NOTHING_DONE, "nothing"),
+        (IN_PROGRESS, "late"),
+        (NOT_SAVED, "nothing"),
     ):
         if text.startswith(begin):
             return word

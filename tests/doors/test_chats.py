@@ -128,7 +128,7 @@ async def test_a_decision_that_takes_longer_than_a_service_waits_is_finished_all
 
     assert await DOORS[chat](house, one) == "late"
     go_on.set()
-    await asyncio.gather(*channel_callbacks._going_on)
+    await asyncio.gather(*channel_callbacks._in_progress)
 
     assert await job.status() is JobStatus.RUNNING
 

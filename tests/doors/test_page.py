@@ -163,7 +163,7 @@ async def test_late_clicks_find_a_friendly_page(house: House, alice: Person, bob
     expired, cancelled = [await house.client.get(address) for address in addresses]
     unknown = await house.client.get("/approvals/cortex_apr_1_nothing")
 
-    assert "nobody decided in time" in words(expired)
+    assert "Expired without a decision" in words(expired)
     assert "Cancelled" in words(cancelled)
     assert (unknown.status_code, "does not work" in words(unknown)) == (404, True)
     for page in (expired, cancelled, unknown):
@@ -197,7 +197,7 @@ async def test_whoever_is_asked_again_is_told_why(house: House, alice: Person) -
     listed = await house.client.get("/api/v1/inbox", headers={"authorization": f"Bearer {alice.key}"})
     dashboard = await house.client.get(f"/approvals/requests/{again.id}", headers={"cookie": f"{COOKIE}={alice.cookie}"})
 
-    why = "the agent's code words this request otherwise than before"
+    why = "the agent's code has changed the wording of this request"
     assert why in page
     [shown] = listed.json()["items"]
     assert shown["supersedes"] == first.id

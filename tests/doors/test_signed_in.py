@@ -133,7 +133,7 @@ async def test_who_sees_it_and_may_not_decide_is_told_why(house: House, alice: P
     answer = await house.client.post(f"{V1}/approvals/{request.id}/approve", headers=by(bob))
 
     assert (answer.status_code, answer.json()["type"]) == (403, "/problems/may-not-decide")
-    assert answer.json()["detail"] == "You are not among those who may decide this."
+    assert answer.json()["detail"] == "You are not an approver of this request."
 
 
 async def test_a_key_decides_for_the_person_whom_it_belongs_to_and_only_with_the_role_for_it(house: House, alice: Person) -> None:

@@ -249,9 +249,9 @@ async def test_the_outcome_of_an_expiry_is_the_gates_choice(plane: TestPlane, pe
 
     with pytest.raises(JobFailed, match="Approval timed out after 1 hour"):
         await jobs["fail", "fail"].result(timeout=5)
-    with pytest.raises(JobFailed, match="Approval denied: nobody decided within 1 hour"):
+    with pytest.raises(JobFailed, match="Approval denied: no decision within 1 hour"):
         await jobs["deny", "fail"].result(timeout=5)
-    assert await jobs["deny", "raise"].result(timeout=5) == ["denied", None, "nobody decided in time"]
+    assert await jobs["deny", "raise"].result(timeout=5) == ["denied", None, "no decision in time"]
     assert await jobs["approve", "fail"].result(timeout=5) == ["approved", {"n": 1}, None]
     assert await jobs["default", "fail"].result(timeout=5) == ["defaulted", {"n": 0}, None]
 

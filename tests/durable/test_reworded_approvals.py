@@ -9,7 +9,7 @@ import pytest
 
 from cortex_plane import Context, JobFailed, JobStatus, Plane
 from cortex_plane.approvals.model import ApprovalRequest
-from cortex_plane.approvals.views import shown
+from cortex_plane.approvals.views import approval_view
 from cortex_plane.durable.approvals import MOST_WORDINGS
 from cortex_plane.jobs.handle import JobHandle
 from cortex_plane.jobs.model import JobId
@@ -78,9 +78,9 @@ async def test_a_reworded_approval_is_asked_again_and_the_earlier_decision_stays
     assert (again.is_open, again.action_summary, again.action_details) == (True, wording[0], {"cents": wording[1]})
     assert again.supersedes is not None
     assert again.supersedes.id == earlier.id
-    assert "words this request otherwise" in again.why_again
+    assert "changed the wording of this request" in again.why_again
     assert "approved by alice" in again.why_again
-    assert (shown(again).supersedes, shown(again).why_again) == (earlier.id, again.why_again)
+    assert (approval_view(again).supersedes, approval_view(again).why_again) == (earlier.id, again.why_again)
     assert effects == []
 
     await people.approve(job, "bob")

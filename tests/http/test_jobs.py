@@ -244,7 +244,7 @@ async def test_an_uncertain_call_is_listed_and_settled_once(api: Api, admin: Asy
 
     job_id = await api.submit("shop")
     await api.plane.work()
-    listed = (await admin.get(f"/jobs/{job_id}/inside")).json()["uncertain"]
+    listed = (await admin.get(f"/jobs/{job_id}/details")).json()["uncertain"]
     body = {"call": "refund", "applied": True, "result": {"receipt": 7}}
 
     wrong = await admin.post(f"/jobs/{job_id}/settle", json={**body, "call": "pay"})

@@ -12,7 +12,7 @@ from cortex_plane import Context, JobHandle
 from cortex_plane.approvals.decisions import Answer
 from cortex_plane.approvals.model import NOTIFY_AGENT, ApprovalRequest, Escalation, Verdict
 from cortex_plane.approvals.service import decide_approval, decide_by_token
-from cortex_plane.approvals.views import ShownNotification
+from cortex_plane.approvals.views import NotificationView
 from cortex_plane.ids import new_id
 from cortex_plane.jobs.model import Job, JobId
 from cortex_plane.people.model import LinkedChannel, User
@@ -154,7 +154,7 @@ class Office:
     async def decide(self, job: JobHandle[str], user: User, decision: Verdict = "approved") -> Answer:
         return await decide_approval(self.store, (await self.request(job)).id, user.id, decision, door="page")
 
-    async def told(self, job: JobHandle[str]) -> Sequence[ShownNotification]:
+    async def told(self, job: JobHandle[str]) -> Sequence[NotificationView]:
         return await self.plane.approvals.notifications(await self.request(job))
 
     async def notices(self, **payload: str) -> list[Job]:

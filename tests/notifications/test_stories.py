@@ -93,7 +93,7 @@ async def test_the_missing_votes_of_a_quorum_are_said(office: Office) -> None:
     await office.person("bob", "email")
     await office.asked("alice", "bob", quorum=2)
 
-    assert "It needs 2 approvals; 0 so far." in office.services.emails_to("alice")[0]
+    assert "2 approvals are needed; 0 so far." in office.services.emails_to("alice")[0]
 
 
 # -- reminders and escalation --------------------------------------------------------------------
@@ -112,7 +112,7 @@ async def test_a_reminder_reaches_those_who_have_not_voted(office: Office) -> No
         "Approval needed: Deploy 1.4.0 to production",
         "Approval needed: Reminder: Deploy 1.4.0 to production",
     ]
-    assert "It needs 2 approvals; 1 so far." in office.services.emails_to("bob")[1]
+    assert "2 approvals are needed; 1 so far." in office.services.emails_to("bob")[1]
 
 
 @pytest.mark.parametrize("service", ["email", "webhook"])

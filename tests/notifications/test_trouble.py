@@ -16,7 +16,7 @@ from cortex_plane.approvals.decisions import Decided, Expired, Unknown
 from cortex_plane.approvals.messages import Address, ApprovalMessage, ClosedMessage, Sent
 from cortex_plane.approvals.model import NOTIFY_AGENT
 from cortex_plane.approvals.notify import notify_agent
-from cortex_plane.approvals.service import look_by_token, remind_approval
+from cortex_plane.approvals.service import get_by_token, remind_approval
 from cortex_plane.durable.context import Context
 from cortex_plane.errors import InvalidInput
 from cortex_plane.http_client import HttpxClient
@@ -360,7 +360,7 @@ async def test_a_token_is_known_before_its_message_is_sent(office: Office) -> No
 
     class Looking(Interrupted):
         async def send(self, message: ApprovalMessage, to: Address) -> Sent:
-            seen.append(await look_by_token(office.store, message.token) is not None)
+            seen.append(await get_by_token(office.store, message.token) is not None)
             return await super().send(message, to)
 
     office.plane.channels["telegram"] = Looking(telegram(office))

@@ -18,7 +18,7 @@ from cortex_plane.approvals.decisions import (
     Withdrawn,
     mint,
 )
-from cortex_plane.approvals.expiry import chase_approvals, expire_approvals
+from cortex_plane.approvals.expiry import expire_approvals, remind_and_escalate
 from cortex_plane.approvals.model import AmbiguousApproval, ApprovalClosed, ApprovalNotFound, Approvers, Notification
 from cortex_plane.approvals.service import (
     decide_approval,
@@ -26,8 +26,8 @@ from cortex_plane.approvals.service import (
     decide_by_token,
     find_approval,
     find_approvers,
+    get_by_token,
     list_approvals,
-    look_by_token,
     remind_approval,
 )
 from cortex_plane.errors import InvalidInput
@@ -76,8 +76,8 @@ async def test_looking_at_a_token_decides_nothing(desk: Desk, store: Store, ann:
     request = await desk.asked(ann)
     sent = await desk.send_token(request, ann)
 
-    assert await look_by_token(store, sent.plaintext) == (await desk.stored(request), ann.id)
-    assert await look_by_token(store, token().plaintext) is None
+    assert await get_by_token(store, sent.plaintext) == (await desk.stored(request), ann.id)
+    assert await get_by_token(store, token().plaintext) is None
     assert (await desk.stored(request)).is_open
 
 
@@ -264,7 +264,7 @@ async def test_deadlines_expire_remind_and_escalate(desk: Desk, store: Store, cl
     status = await store.jobs.status(request.job_id)
     assert status is not None
     assert status[0] is JobStatus.FAILED
-    assert await expire_approvals(store) == await chase_approvals(store) == 0
+    assert await expire_approvals(store) == await remind_and_escalate(store) == 0
 
 
 async def test_deadlines_rest_until_the_next_request_is_due(desk: Desk, store: Store, clock: ManualClock, ann: User) -> None:

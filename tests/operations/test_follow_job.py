@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cortex_plane import Context, InvalidInput, JobNotFound
-from cortex_plane.jobs.events import JobEnded, NothingNew, Position, StateChanged, Told, as_document
+from cortex_plane.jobs.events import JobEnded, NothingNew, Position, StateChanged, TimedEvent, as_document
 from cortex_plane.jobs.follow import follow_job
 from cortex_plane.jobs.model import JobId
 from cortex_plane.testing import TestPlane
@@ -17,12 +17,12 @@ from cortex_plane.testing import TestPlane
 pytestmark = pytest.mark.anyio
 
 
-async def told(plane: TestPlane, job_id: str, position: Position | None = None) -> list[Told]:
+async def told(plane: TestPlane, job_id: str, position: Position | None = None) -> list[TimedEvent]:
     stream = follow_job(plane.store, plane.clock, JobId(job_id), position or Position())
     return [one async for one in stream if not isinstance(one.news, NothingNew)]
 
 
-def types(stream: list[Told]) -> list[str]:
+def types(stream: list[TimedEvent]) -> list[str]:
     return [one.news.type for one in stream]
 
 

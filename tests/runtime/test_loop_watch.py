@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -56,7 +57,7 @@ async def test_a_heartbeat_that_waits_for_the_database_is_not_taken_for_one(live
         loop.call_soon_threadsafe(beaten.set)
         return method(*values)
 
-    store.around("workers", "beat", slow)
+    store.around("workers", "heartbeat", lambda make, worker_id: partial(slow, make(worker_id)))
 
     @live_plane.agent("idle")
     async def idle(ctx: Context) -> None: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -68,7 +69,7 @@ async def test_a_worker_that_cannot_renew_its_lease_stops_its_jobs_before_others
     patient, store = Patient(live_plane), live_plane.store
     faulty: Any = FaultyStore(store)
     outage = Outage()
-    faulty.around("workers", "beat", outage.blocking)
+    faulty.around("workers", "heartbeat", lambda make, worker_id: partial(outage.blocking, make(worker_id)))
     job = await patient.agent.submit()
 
     async with worker_on(live_plane, faulty, lease_seconds=3.0):

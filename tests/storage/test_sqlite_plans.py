@@ -304,7 +304,7 @@ WRITES: dict[str, Callable[[Large], dict[str, Any]]] = {
         "checkpoint_id": None,
         "checkpoint": None,
     },
-    "approvals/go_on": lambda large: {
+    "approvals/resume_job": lambda large: {
         "job_id": large.facts["request"].job_id,
         "token_hash": large.facts["request"].token_hash,
         "run_id": new_id(),

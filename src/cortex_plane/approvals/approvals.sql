@@ -1,5 +1,5 @@
 -- name: add
--- Stores the request that a job has just begun to wait for.
+-- Inserts the request that a job waits for.
 insert into cortex.approval_request (
   id, job_id, run_id, tenant_id, gate_key, token_hash, requested_by_agent_id, approver_user_account_id, designated, approvers,
   escalate_to, action_summary, action_details, digest, quorum, no_self_approval, editable, on_expiry, default_value, on_denial,
@@ -10,24 +10,24 @@ values (
   :on_denial, :supersedes, :ttl_seconds, :remind_after_seconds, :remind_at, :escalate_at, :expires_at, :created_at);
 
 -- name: ask_group
--- Puts a request into the inboxes of a group.
+-- Adds a group to the approvers of a request.
 insert into cortex.approval_approver (approval_request_id, user_group_id, escalated)
 values (:request_id, :group_id, :escalated);
 
 -- name: ask_user
--- Puts a request into the inbox of one person.
+-- Adds a user to the approvers of a request.
 insert into cortex.approval_approver (approval_request_id, user_account_id, escalated)
 values (:request_id, :user_id, :escalated);
 
 -- name: by_token
--- The request that a token is for, and whose it is.
+-- Returns the request and the addressee of a token.
 select approval_request_id, user_account_id
 from cortex.approval_token
 where token_hash = :token_hash
   and replaced_at is null;
 
 -- name: count_votes
--- Counts the approvals of a request: after the vote, in a statement of its own, so that it sees every vote before.
+-- Counts the approvals of a request. A separate statement after the insert of the vote, so that it sees all committed votes.
 update cortex.approval_request
 set votes = (
   select count(*) from cortex.approval_vote v where v.approval_request_id = :id and v.decision = 'approved')
@@ -35,7 +35,7 @@ where id = :id
 returning votes;
 
 -- name: deciders [postgres]
--- How many people can still decide about open requests, now or once they are escalated.
+-- Counts the users who can still decide open requests, now or after escalation.
 -- Differs: lists are JSON on SQLite.
 select r.id, r.quorum, r.votes, (
   select count(*)
@@ -65,7 +65,7 @@ where r.id = any (cast(:ids as uuid[]))
   and r.outcome is null;
 
 -- name: deciders [sqlite]
--- How many people can still decide about open requests, now or once they are escalated.
+-- Counts the users who can still decide open requests, now or after escalation.
 -- Differs: lists are JSON on SQLite.
 select r.id, r.quorum, r.votes, (
   select count(*)
@@ -94,8 +94,8 @@ where r.id in (select value from json_each(:ids))
   and r.outcome is null;
 
 -- name: due [postgres]
--- Open requests that are to be escalated or reminded of, and can still be decided.
--- Differs: passes over what others have locked, so that no number of such requests stops the rest.
+-- Returns open, unexpired requests whose escalation or reminder is due.
+-- Differs: skips locked rows, so that they never block the others.
 -- `+ interval '0'` keeps the planner from the index on expires_at, which lists every open request.
 select id, purpose
 from (
@@ -119,7 +119,7 @@ order by at, purpose
 limit :limit;
 
 -- name: due [sqlite]
--- Open requests that are to be escalated or reminded of, and can still be decided.
+-- Returns open, unexpired requests whose escalation or reminder is due.
 -- Differs: there are no row locks.
 select id, purpose
 from (
@@ -141,7 +141,7 @@ order by at, purpose
 limit :limit;
 
 -- name: escalate
--- Marks an open request as escalated, if that is due. No row: it is not.
+-- Marks an open request as escalated. No row: escalation is not due.
 update cortex.approval_request
 set escalated_at = :now,
   escalate_at = null
@@ -152,8 +152,8 @@ where id = :id
 returning id, tenant_id, job_id, escalate_to;
 
 -- name: expired [postgres]
--- Open requests whose time is over, the oldest first.
--- Differs: passes over what others have locked, so that no number of such requests stops the rest.
+-- Returns expired open requests, oldest first.
+-- Differs: skips locked rows, so that they never block the others.
 select r.id
 from cortex.approval_request r
 join cortex.job j on j.id = r.job_id
@@ -165,7 +165,7 @@ limit :limit
 for update of j, r skip locked;
 
 -- name: expired [sqlite]
--- Open requests whose time is over, the oldest first.
+-- Returns expired open requests, oldest first.
 -- Differs: there are no row locks.
 select id
 from cortex.approval_request
@@ -176,7 +176,7 @@ order by expires_at
 limit :limit;
 
 -- name: fail_job [postgres]
--- Ends a job that waited for this request.
+-- Fails the job that waits for this request.
 -- Differs: the name of the function that takes the later of two instants.
 update cortex.job
 set status = 'FAILED',
@@ -196,7 +196,7 @@ where id = :job_id
 returning updated_at as at;
 
 -- name: fail_job [sqlite]
--- Ends a job that waited for this request.
+-- Fails the job that waits for this request.
 -- Differs: the name of the function that takes the later of two instants.
 update cortex.job
 set status = 'FAILED',
@@ -216,7 +216,7 @@ where id = :job_id
 returning updated_at as at;
 
 -- name: find
--- The ids that begin with a prefix, newest first, so that people need not type a whole one.
+-- Returns the ids that begin with a prefix, newest first.
 select id
 from cortex.approval_request
 where id between :low and :high
@@ -224,12 +224,12 @@ order by id desc
 limit :limit;
 
 -- name: forget_notices
--- Lets a reminder go to everybody who can still vote, however lately they were told.
+-- Resets the notices of a request, so that a reminder goes to every approver who can still vote.
 delete from cortex.approval_notice
 where approval_request_id = :id;
 
 -- name: get [postgres]
--- Requests as they stand, newest first.
+-- Returns requests by id, newest first.
 -- Differs: a list of ids is an array here.
 select r.id, r.job_id, r.run_id, r.tenant_id, r.gate_key, r.token_hash, r.requested_by_agent_id, a.job_type as agent, r.designated,
   r.approvers, r.escalate_to, r.notification_channels, r.action_summary, r.action_details, r.digest, r.quorum, r.votes,
@@ -247,7 +247,7 @@ where r.id = any (cast(:ids as uuid[]))
 order by r.id desc;
 
 -- name: get [sqlite]
--- Requests as they stand, newest first.
+-- Returns requests by id, newest first.
 -- Differs: a list of ids is JSON here.
 select r.id, r.job_id, r.run_id, r.tenant_id, r.gate_key, r.token_hash, r.requested_by_agent_id, a.job_type as agent, r.designated,
   r.approvers, r.escalate_to, r.notification_channels, r.action_summary, r.action_details, r.digest, r.quorum, r.votes,
@@ -264,9 +264,9 @@ left join cortex.user_account v on v.id = s.decided_by
 where r.id in (select value from json_each(:ids))
 order by r.id desc;
 
--- name: go_on [postgres]
--- Lets a job go on that waited for this request: with an open run that no worker owns, and a place in the queue.
--- Differs: the entry has its number from a sequence.
+-- name: resume_job [postgres]
+-- Resumes the job that waits for this request, with an open run that no worker owns and a queue entry.
+-- Differs: the number of the entry comes from a sequence.
 update cortex.job
 set status = 'RUNNING',
   run_id = :run_id,
@@ -285,9 +285,9 @@ where id = :job_id
   and approval_token = :token_hash
 returning updated_at as at;
 
--- name: go_on [sqlite]
--- Lets a job go on that waited for this request: with an open run that no worker owns, and a place in the queue.
--- Differs: the trigger that makes the entry numbers it.
+-- name: resume_job [sqlite]
+-- Resumes the job that waits for this request, with an open run that no worker owns and a queue entry.
+-- Differs: a trigger numbers the entry.
 update cortex.job
 set status = 'RUNNING',
   run_id = :run_id,
@@ -307,7 +307,7 @@ where id = :job_id
 returning updated_at as at;
 
 -- name: list
--- The newest requests before :before, closed ones included.
+-- Returns the newest requests before :before, open and closed.
 select id
 from cortex.approval_request
 where id < :before
@@ -315,7 +315,7 @@ order by id desc
 limit :limit;
 
 -- name: list_for_user
--- The newest open requests before :before that somebody may decide and has not voted on.
+-- Returns the newest open requests before :before that a user may decide and has not voted on.
 select r.id
 from (
   select a.approval_request_id as id
@@ -351,7 +351,7 @@ order by r.id desc
 limit :limit;
 
 -- name: list_of_job
--- The newest requests of a job before :before.
+-- Returns the newest requests of a job before :before.
 select id
 from cortex.approval_request
 where job_id = :job_id
@@ -361,8 +361,8 @@ order by id desc
 limit :limit;
 
 -- name: list_of_tenant [postgres]
--- The newest requests of a tenant before :before, closed ones included.
--- Differs: with an equality, the planner may read all of the newest by the primary key and leave out most of them.
+-- Returns the newest requests of a tenant before :before, open and closed.
+-- Differs: with an equality, the planner may scan the primary key backwards and discard most rows.
 select id
 from cortex.approval_request
 where tenant_id >= :tenant_id
@@ -371,8 +371,8 @@ order by tenant_id desc, id desc
 limit (select cast(:limit as bigint));
 
 -- name: list_of_tenant [sqlite]
--- The newest requests of a tenant before :before, closed ones included.
--- Differs: an equality is always answered from the index that has it.
+-- Returns the newest requests of a tenant before :before, open and closed.
+-- Differs: an equality always uses its index.
 select id
 from cortex.approval_request
 where tenant_id = :tenant_id
@@ -381,8 +381,8 @@ order by id desc
 limit :limit;
 
 -- name: list_open
--- The newest open requests before :before.
--- PostgreSQL takes a `case` for half of the rows: an `or` would have it read and sort all that are open.
+-- Returns the newest open requests before :before.
+-- PostgreSQL estimates that a `case` matches half of the rows; an `or` would read and sort all open requests.
 select id
 from cortex.approval_request
 where outcome is null
@@ -400,14 +400,14 @@ where id = :id
 for update;
 
 -- name: lock [sqlite]
--- A request, if there is one.
+-- Returns a request, if it exists.
 -- Differs: there is nothing to lock.
 select id
 from cortex.approval_request
 where id = :id;
 
 -- name: lock_job [postgres]
--- Locks the job that a request belongs to: before the request, as whoever cancels the job does.
+-- Locks the job of a request. Cancel uses the same order: job, then request.
 -- Differs: the lock.
 select j.id
 from cortex.job j
@@ -415,14 +415,14 @@ where j.id = (select r.job_id from cortex.approval_request r where r.id = :id)
 for update of j;
 
 -- name: lock_job [sqlite]
--- The job that a request belongs to.
+-- Returns the job of a request.
 -- Differs: there is nothing to lock.
 select job_id as id
 from cortex.approval_request
 where id = :id;
 
 -- name: next_due [postgres]
--- In how many seconds the next open request expires, or is to be reminded of or escalated; null when none is open.
+-- Returns the seconds until the next expiry, reminder or escalation; null if no request is open.
 -- Differs: how instants are subtracted.
 select extract(epoch from min(at) - cortex.now())::double precision as seconds
 from (
@@ -437,7 +437,7 @@ from (
 ) d;
 
 -- name: next_due [sqlite]
--- In how many seconds the next open request expires, or is to be reminded of or escalated; null when none is open.
+-- Returns the seconds until the next expiry, reminder or escalation; null if no request is open.
 -- Differs: how instants are subtracted.
 select (min(at) - :now) / 1000000.0 as seconds
 from (
@@ -452,13 +452,13 @@ from (
 ) d;
 
 -- name: notifications
--- The messages that were sent about a request, whether it is still open, and the time.
+-- Returns the sent messages of a request, whether it is open, and the current time.
 select notification_channels, outcome is null as is_open, :now as at
 from cortex.approval_request
 where id = :id;
 
 -- name: open_job [postgres]
--- Makes a running job wait for approval, fenced by its run id; answers with the times of its request.
+-- Moves a running job to WAITING_FOR_APPROVAL, fenced by its run id. Returns the times of its request.
 -- Differs: how instants are added.
 update cortex.job
 set status = 'WAITING_FOR_APPROVAL',
@@ -483,7 +483,7 @@ returning session_id, updated_at as created_at, approval_expires_at as expires_a
   updated_at + cast(:escalate_after_seconds as double precision) * interval '1 second' as escalate_at;
 
 -- name: open_job [sqlite]
--- Makes a running job wait for approval, fenced by its run id; answers with the times of its request.
+-- Moves a running job to WAITING_FOR_APPROVAL, fenced by its run id. Returns the times of its request.
 -- Differs: how instants are added.
 update cortex.job
 set status = 'WAITING_FOR_APPROVAL',
@@ -508,7 +508,7 @@ returning session_id, updated_at as created_at, approval_expires_at as expires_a
   updated_at + cast(round(1000000 * :escalate_after_seconds) as integer) as escalate_at;
 
 -- name: plan_reminder [postgres]
--- Plans the next reminder: when the first person of those who were told is to be reminded. Those who are overdue no longer count as asked.
+-- Sets the next reminder: the earliest among the notified approvers. Overdue approvers count as not notified.
 -- Differs: how instants are added.
 update cortex.approval_request
 set remind_at = case when d.at < expires_at then d.at end
@@ -524,7 +524,7 @@ where id = :id
   and remind_at is not null;
 
 -- name: plan_reminder [sqlite]
--- Plans the next reminder: when the first person of those who were told is to be reminded. Those who are overdue no longer count as asked.
+-- Sets the next reminder: the earliest among the notified approvers. Overdue approvers count as not notified.
 -- Differs: how instants are added.
 update cortex.approval_request
 set remind_at = case when d.at < expires_at then d.at end
@@ -540,15 +540,15 @@ where id = :id
   and remind_at is not null;
 
 -- name: put_notifications
--- Keeps the messages that were sent about a request.
+-- Stores the sent messages of a request.
 update cortex.approval_request
 set notification_channels = :channels
 where id = :id;
 
 -- name: put_token [postgres]
--- Keeps the hash of a token before its plaintext is used, under the next number of its address.
+-- Stores the hash of a token before the token is sent, with the next number of its address.
 -- Differs: the locks, so that closing, unlinking and disabling find every token.
--- No row: kept already, the request is closed, the address is not linked, or the account is disabled.
+-- No row: stored already, the request is closed, the address is not linked, or the account is disabled.
 with asked as (
   select r.id
   from cortex.approval_request r
@@ -573,9 +573,9 @@ on conflict (token_hash) do nothing
 returning token_hash;
 
 -- name: put_token [sqlite]
--- Keeps the hash of a token before its plaintext is used, under the next number of its address.
+-- Stores the hash of a token before the token is sent, with the next number of its address.
 -- Differs: there is nothing to lock.
--- No row: kept already, the request is closed, the address is not linked, or the account is disabled.
+-- No row: stored already, the request is closed, the address is not linked, or the account is disabled.
 insert into cortex.approval_token
   (token_hash, approval_request_id, user_account_id, channel_type, channel_user_id, serial, created_at)
 select :token_hash, r.id, u.id, m.channel_type, m.channel_user_id,
@@ -597,7 +597,7 @@ on conflict (token_hash) do nothing
 returning token_hash;
 
 -- name: remind [postgres]
--- Counts a reminder of an open request, if one is due or somebody asked for it, and plans the next. No row: neither.
+-- Counts a reminder of an open request that is due or requested, and schedules the next. No row: neither, or closed.
 -- Differs: how instants are added.
 update cortex.approval_request
 set reminders = reminders + 1,
@@ -609,7 +609,7 @@ where id = :id
 returning id;
 
 -- name: remind [sqlite]
--- Counts a reminder of an open request, if one is due or somebody asked for it, and plans the next. No row: neither.
+-- Counts a reminder of an open request that is due or requested, and schedules the next. No row: neither, or closed.
 -- Differs: how instants are added.
 update cortex.approval_request
 set reminders = reminders + 1,
@@ -621,7 +621,7 @@ where id = :id
 returning id;
 
 -- name: replace_tokens
--- Voids the earlier tokens of an address: the message with this one was delivered.
+-- Invalidates the earlier tokens of an address, after the message with this token was delivered.
 update cortex.approval_token
 set replaced_at = :now
 where approval_request_id = :request_id
@@ -632,8 +632,8 @@ where approval_request_id = :request_id
   and serial < (select t.serial from cortex.approval_token t where t.token_hash = :token_hash);
 
 -- name: restore_token
--- A replaced token holds again, under the next number of its address: its message was delivered after the one that replaced it.
--- No row: it was not replaced, or it was revoked, and then it stays so.
+-- Makes a replaced token valid again, with the next number of its address: its message was delivered later.
+-- No row: the token was not replaced, or it was revoked.
 update cortex.approval_token
 set replaced_at = null,
   serial = (
@@ -645,7 +645,7 @@ where token_hash = :token_hash
 returning token_hash;
 
 -- name: supersede
--- Closes an open request that its job asks again in other words. Its tokens decide nothing any more.
+-- Closes an open request that a newer request with another wording replaces. Its tokens become invalid.
 update cortex.approval_request
 set outcome = 'superseded',
   closed_at = :closed_at,
@@ -655,41 +655,41 @@ where id = :id
   and job_id = :job_id
   and outcome is null;
 
--- name: tell [postgres]
--- Makes the jobs that tell people about a request.
+-- name: notify [postgres]
+-- Inserts the jobs that notify approvers of a request.
 -- Differs: a procedure is a function here.
 select cortex.notify_approvers(:request_id, :purpose);
 
--- name: tell [sqlite]
--- Makes the jobs that tell people about a request.
+-- name: notify [sqlite]
+-- Inserts the jobs that notify approvers of a request.
 -- Differs: a procedure is a view with a trigger here.
 insert into approval_to_tell values (:request_id, :purpose, :now);
 
--- name: tell_undecidable [postgres]
--- Makes the jobs that tell webhooks of a request which too few people can decide.
+-- name: notify_undecidable [postgres]
+-- Inserts the jobs that notify webhooks of a request that too few people can decide.
 -- Differs: a procedure is a function here.
 select cortex.tell_webhooks_of_undecidable(:id, :problem);
 
--- name: tell_undecidable [sqlite]
--- Makes the jobs that tell webhooks of a request which too few people can decide.
+-- name: notify_undecidable [sqlite]
+-- Inserts the jobs that notify webhooks of a request that too few people can decide.
 -- Differs: a procedure is a view with a trigger here.
 insert into undecidable_to_tell values (:id, :problem, :now);
 
 -- name: vote
--- Records a vote.
+-- Inserts a vote.
 insert into cortex.approval_vote (approval_request_id, user_account_id, decision, reason, edited_details, door, created_at)
 values (:request_id, :user_id, :decision, :reason, :edited_details, :door, :now);
 
 -- name: vote_of
--- The vote of one person about a request.
+-- Returns the vote of one user on a request.
 select decision, reason, edited_details
 from cortex.approval_vote
 where approval_request_id = :request_id
   and user_account_id = :user_id;
 
 -- name: voter [postgres]
--- How somebody stands towards a job that asks for approval.
--- Differs: the lock, so that nothing is decided by an account whose disabling has returned.
+-- Returns a user and their relation to the job of a request.
+-- Differs: the lock, so that an account cannot decide after it was disabled.
 select u.id, u.name, u.display_name, u.email, u.created_at, u.disabled_at, u.owner_id,
   exists (
     select 1 from cortex.user_role o
@@ -705,7 +705,7 @@ where u.id = :user_id
 for share of u;
 
 -- name: voter [sqlite]
--- How somebody stands towards a job that asks for approval.
+-- Returns a user and their relation to the job of a request.
 -- Differs: there is nothing to lock.
 select u.id, u.name, u.display_name, u.email, u.created_at, u.disabled_at, u.owner_id,
   exists (
@@ -721,7 +721,7 @@ where u.id = :user_id
   and j.id = :job_id;
 
 -- name: votes
--- Who has voted how, in the order of the votes.
+-- Returns the votes on a request, oldest first.
 select v.user_account_id, coalesce(u.display_name, u.name) as name, v.decision, v.reason, v.door, v.created_at
 from cortex.approval_vote v
 join cortex.user_account u on u.id = v.user_account_id

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from cortex_plane.approvals.decisions import Answer
     from cortex_plane.approvals.model import ApprovalRequest, Verdict, Vote
-    from cortex_plane.approvals.views import ShownNotification
+    from cortex_plane.approvals.views import NotificationView
     from cortex_plane.client import Client
     from cortex_plane.plane import Plane
 
@@ -53,22 +53,22 @@ def approval_table(found: Sequence[ApprovalRequest]) -> Any:
 
 
 def print_approval(
-    request: ApprovalRequest, votes: Sequence[Vote], people: Sequence[str], told: Sequence[ShownNotification]
+    request: ApprovalRequest, votes: Sequence[Vote], people: Sequence[str], told: Sequence[NotificationView]
 ) -> None:
     state = state_of(request)
     asked = ", ".join(people) if people else "a group" if request.approvers.groups else "every approver of the tenant"
     pairs = [
         ("Approval", words(request.id)),
         ("State", words(state, STYLES[state])),
-        ("What", words(request.action_summary.strip())),
+        ("Summary", words(request.action_summary.strip())),
         ("Note", words(request.why_again) if request.why_again else None),
         ("Supersedes", None if request.supersedes is None else words(request.supersedes.id)),
         ("Details", None if request.action_details is None else document(request.action_details)),
-        ("Changed to", None if request.edited_details is None else document(request.edited_details)),
-        ("Asked by", words(f"{request.agent}, job {request.job_id}")),
-        ("Asked", words(stamp(request.created_at))),
-        ("Until", words(stamp(request.expires_at))),
-        ("Of", words(asked)),
+        ("Edited details", None if request.edited_details is None else document(request.edited_details)),
+        ("Requested by", words(f"{request.agent}, job {request.job_id}")),
+        ("Requested", words(stamp(request.created_at))),
+        ("Expires", words(stamp(request.expires_at))),
+        ("Approvers", words(asked)),
         ("Votes", words(f"{request.votes} of {request.quorum}")),
         ("Decided by", None if request.decided_by_name is None else words(request.decided_by_name)),
         ("Reason", None if request.reason is None else words(request.reason)),
@@ -79,53 +79,53 @@ def print_approval(
         console().print(heading("\nVotes"))
         console().print(indented(table(["WHO", "VOTE", "WHERE", "WHEN"], rows)))
     if told:
-        rows = [[words(one.to), words(one.channel), _came_of(one)] for one in told]
-        console().print(heading("\nTold"))
-        console().print(indented(table(["WHO", "BY", "WHEN"], rows)))
+        rows = [[words(one.to), words(one.channel), _delivery_result(one)] for one in told]
+        console().print(heading("\nNotifications"))
+        console().print(indented(table(["WHO", "CHANNEL", "SENT"], rows)))
 
 
-def _came_of(one: ShownNotification) -> Text:
+def _delivery_result(one: NotificationView) -> Text:
     if one.error is not None:
         return words(f"not yet: {one.error}", "red")
     return words(stamp(one.sent_at) if one.sent_at else "")
 
 
 # -- approvals ---------------------------------------------------------------------------------
-# `cortex approvals`: what waits for people, and deciding it.
+# `cortex approvals`: list, show and decide approval requests.
 
 
 DOOR = "cli"
 
-ApprovalIds = Annotated[str, Parameter(name="ID", help="Ids of approvals, or the first parts of them.")]
-ApprovalIdOrPrefix = Annotated[str, Parameter(name="ID", help="The id of the approval, or the first part of it.")]
+ApprovalIds = Annotated[str, Parameter(name="ID", help="Ids of approvals, or unique prefixes of them.")]
+ApprovalIdOrPrefix = Annotated[str, Parameter(name="ID", help="The id of the approval, or a unique prefix of it.")]
 As = Annotated[
     str | None,
-    Parameter(name="--as", metavar="NAME", help="The user who decides. Otherwise the one with the name of your login."),
+    Parameter(name="--as", metavar="NAME", help="The user who decides (default: the user named like your login)."),
 ]
-ReasonForAgent = Annotated[str | None, Parameter(metavar="TEXT", help="Why; the agent can read it.")]
+ReasonForAgent = Annotated[str | None, Parameter(metavar="TEXT", help="The reason; the agent can read it.")]
 
 
 @watchable
 async def list_approvals(
     *,
-    mine: Annotated[bool, Parameter(help="Only what waits for you, or for the user of --as.")] = False,
+    mine: Annotated[bool, Parameter(help="Only requests that you, or the user of --as, may decide.")] = False,
     as_user: As = None,
-    tenant: Annotated[str | None, Parameter(metavar="NAME", help="Only those of this tenant.")] = None,
-    job: Annotated[str | None, Parameter(metavar="ID", help="Only those of this job.")] = None,
-    closed: Annotated[bool, Parameter(name="--all", help="Those that are closed, too.")] = False,
-    limit: Annotated[int, Parameter(metavar="N", help="How many, up to 1000; otherwise 20.")] = 20,
-    before: Annotated[str | None, Parameter(metavar="ID", help="Only older ones than this: the next page.")] = None,
+    tenant: Annotated[str | None, Parameter(metavar="NAME", help="Only requests of this tenant.")] = None,
+    job: Annotated[str | None, Parameter(metavar="ID", help="Only requests of this job.")] = None,
+    closed: Annotated[bool, Parameter(name="--all", help="Include closed requests.")] = False,
+    limit: Annotated[int, Parameter(metavar="N", help="Number of requests, up to 1000 (default: 20).")] = 20,
+    before: Annotated[str | None, Parameter(metavar="ID", help="Only requests older than this one: the next page.")] = None,
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
-    """List what waits for people to decide, newest first.
+    """List open approval requests, newest first.
 
     Try:
         cortex approvals list
         cortex approvals list --mine
         cortex approvals list --as ada --json
     """
-    from cortex_plane.approvals.views import shown
+    from cortex_plane.approvals.views import approval_view
     from cortex_plane.cli.output import console, print_json
 
     async with existing_plane(plane_url) as plane:
@@ -138,22 +138,22 @@ async def list_approvals(
             limit=limit,
         )
     if as_json:
-        print_json({"approvals": [shown(one) for one in found]})
+        print_json({"approvals": [approval_view(one) for one in found]})
     elif found:
         console().print(approval_table(found))
-        next_step("\nTo look at one", "cortex approvals show ID", plane_url)
+        next_step("\nTo show one", "cortex approvals show ID", plane_url)
     else:
-        print("Nothing waits for a decision.")
+        print("No approval is open.")
     return 0
 
 
 async def show(approval_id: ApprovalIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
-    """Show what is asked, of whom, and how it ended.
+    """Show a request: its details, approvers, votes, notifications and outcome.
 
     Try:
         cortex approvals show 0199a8c2
     """
-    from cortex_plane.approvals.views import shown
+    from cortex_plane.approvals.views import approval_view
     from cortex_plane.cli.output import print_json
 
     async with existing_plane(plane_url) as plane:
@@ -162,7 +162,7 @@ async def show(approval_id: ApprovalIdOrPrefix, /, *, plane_url: PlaneUrl = None
         people = await plane.approvals.asked(found)
         told = await plane.approvals.notifications(found)
     if as_json:
-        print_json({"approval": shown(found), "votes": votes, "notifications": told})
+        print_json({"approval": approval_view(found), "votes": votes, "notifications": told})
         return 0
     print_approval(found, votes, people, told)
     if found.is_open:
@@ -174,15 +174,13 @@ async def approve(
     *approval_ids: ApprovalIds,
     as_user: As = None,
     reason: ReasonForAgent = None,
-    details: Annotated[
-        str | None, Parameter(metavar="JSON", help="The details as you change them, where the request allows that.")
-    ] = None,
+    details: Annotated[str | None, Parameter(metavar="JSON", help="The edited details, if the request is editable.")] = None,
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
-    """Approve what is asked. The job goes on.
+    """Approve requests. Their jobs resume.
 
-    Several may be given. One that cannot be approved does not keep the others from it.
+    With several ids, each request is decided separately: if one cannot be approved, the others are.
 
     Try:
         cortex approvals approve 0199a8c2 --as ada
@@ -205,9 +203,9 @@ async def deny(
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
-    """Deny what is asked. The job fails, or hears of it, as its agent wants.
+    """Deny requests. Their jobs fail, or resume with the denial if the agent uses on_denial="raise".
 
-    Several may be given. One that cannot be denied does not keep the others from it.
+    With several ids, each request is decided separately: if one cannot be denied, the others are.
 
     Try:
         cortex approvals deny 0199a8c2 --as ada --reason "not on a Friday"
@@ -219,7 +217,7 @@ async def deny(
 
 
 async def remind(approval_id: ApprovalIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
-    """Ask everybody anew who has not voted.
+    """Notify all approvers who have not voted yet again.
 
     Try:
         cortex approvals remind 0199a8c2
@@ -232,19 +230,21 @@ async def remind(approval_id: ApprovalIdOrPrefix, /, *, plane_url: PlaneUrl = No
     if as_json:
         print_json({"id": found.id, "reminded": True})
     else:
-        print(f"Asked anew: {found.id}")
+        print(f"Reminded the approvers of {found.id}")
     return 0
 
 
-# -- who, what, and how it ended -----------------------------------------------------------------
+# -- user, decision, result ----------------------------------------------------------------------
 async def _person(plane: Plane | Client, named: str | None) -> str:
-    """The name of the user who is here. Whoever may use the database is believed."""
+    """Returns the name of the user who decides. Anyone with database access may name any user."""
     from cortex_plane.errors import InvalidInput
     from cortex_plane.people.model import UserNotFound
 
     if (myself := await plane.people.myself()) is not None:
         if named not in (None, myself):
-            raise InvalidInput(f'Through a server you are "{myself}", by your key: --as can name nobody else.', field="as")
+            raise InvalidInput(
+                f'Your API key belongs to "{myself}". Through a server, --as cannot name another user.', field="as"
+            )
         return myself
     login = me().partition(":")[2]
     try:
@@ -253,8 +253,7 @@ async def _person(plane: Plane | Client, named: str | None) -> str:
         if named is not None:
             raise
         raise InvalidInput(
-            f'There is no user "{login}", so it is not known who you are. Say it with --as NAME, or add yourself: '
-            f"cortex users add {login} --role approver",
+            f'There is no user "{login}". Pass --as NAME, or add yourself: cortex users add {login} --role approver',
             field="as",
         ) from None
 
@@ -265,7 +264,7 @@ async def _decide(
     from cortex_plane.errors import InvalidInput
 
     if not ids:
-        raise InvalidInput("Say what is decided: give one id or several. To see them: cortex approvals list", field="ID")
+        raise InvalidInput("Give one or more ids of approvals. To list them: cortex approvals list", field="ID")
     decided = await plane.approvals.decide_many(ids, decision, by=person, reason=reason, door=DOOR)
     return {str(approval_id): answer for approval_id, answer in decided.items()}
 
@@ -278,7 +277,7 @@ def _only_one(ids: tuple[str, ...]) -> tuple[str]:
     from cortex_plane.errors import InvalidInput
 
     if len(ids) != 1:
-        raise InvalidInput("--details changes one approval: give one id.", field="details")
+        raise InvalidInput("--details applies to one approval: give exactly one id.", field="details")
     return (ids[0],)
 
 
@@ -315,11 +314,15 @@ def _say(answers: dict[str, Answer], as_json: bool) -> int:
 def _said(answer: Answer) -> str:
     from cortex_plane.approvals.decisions import Unknown, told
 
-    return "There is no such approval. To see what waits: cortex approvals list" if isinstance(answer, Unknown) else told(answer)
+    return (
+        "There is no such approval. To list open approvals: cortex approvals list"
+        if isinstance(answer, Unknown)
+        else told(answer)
+    )
 
 
 def _exit_code(answer: Answer) -> int:
-    """As the same refusal would end any other command."""
+    """The exit code that other commands use for the same refusal."""
     from cortex_plane.approvals.decisions import Decided, NotAllowed, Recorded, Unknown
     from cortex_plane.cli.errors import EXIT_CODES
     from cortex_plane.errors import Conflict, Denied, NotFound

@@ -1,4 +1,4 @@
-"""Approvals through a server: decided as whom the key belongs to, and never as anybody else."""
+"""Approvals through a server. Decisions are made by the owner of the API key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cortex_plane.approvals.model import (
     Vote,
 )
 from cortex_plane.approvals.service import DOOR, ApprovalService
-from cortex_plane.approvals.views import ShownApproval, ShownNotification
+from cortex_plane.approvals.views import ApprovalView, NotificationView
 from cortex_plane.cursors import cursor_for
 from cortex_plane.errors import InvalidInput
 from cortex_plane.jobs.model import AgentId, JobId
@@ -55,7 +55,7 @@ class ApprovalClient(ApprovalService):
         self._client, self._server = client, client.server
 
     async def get(self, id_or_prefix: str) -> ApprovalRequest:
-        return _request(await self._server.get(ShownApproval, "approvals", await self._id(id_or_prefix)))
+        return _request(await self._server.get(ApprovalView, "approvals", await self._id(id_or_prefix)))
 
     async def votes(self, id_or_prefix: str) -> Sequence[Vote]:
         return await self._server.get(list[Vote], "approvals", await self._id(id_or_prefix), "votes")
@@ -63,8 +63,8 @@ class ApprovalClient(ApprovalService):
     async def asked(self, request: ApprovalRequest) -> Sequence[str]:
         return await self._server.get(list[str], "approvals", request.id, "approvers")
 
-    async def notifications(self, request: ApprovalRequest) -> Sequence[ShownNotification]:
-        return await self._server.get(list[ShownNotification], "approvals", request.id, "notifications")
+    async def notifications(self, request: ApprovalRequest) -> Sequence[NotificationView]:
+        return await self._server.get(list[NotificationView], "approvals", request.id, "notifications")
 
     async def approve(
         self, id_or_prefix: str, *, by: str, reason: str | None = None, details: Any = None, door: str = DOOR
@@ -82,7 +82,7 @@ class ApprovalClient(ApprovalService):
         return {ApprovalId(one): await self._asked_for(one, verb, given(reason=reason)) for one in wanted}
 
     async def remind(self, id_or_prefix: str, *, actor: str | None = None, door: str = DOOR) -> None:
-        await self._server.post(ShownApproval, "approvals", await self._id(id_or_prefix), "remind")
+        await self._server.post(ApprovalView, "approvals", await self._id(id_or_prefix), "remind")
 
     async def list(
         self,
@@ -94,17 +94,17 @@ class ApprovalClient(ApprovalService):
         before: str | None = None,
         limit: int = 50,
     ) -> list[ApprovalRequest]:
-        """`waiting_for` can only be whoever asks."""
+        """`waiting_for` must be the owner of the API key."""
         cursor = None if before is None else cursor_for("approvals", before)
         if waiting_for is not None:
             if job is not None or not open_only:
-                raise InvalidInput("Through a server, what waits for you is listed whole: without --job and --all.", field="mine")
-            found = await read_pages(self._server, ShownApproval, "inbox", limit=limit, cursor=cursor, tenant=tenant)
+                raise InvalidInput("Through a server, --mine cannot be combined with --job or --all.", field="mine")
+            found = await read_pages(self._server, ApprovalView, "inbox", limit=limit, cursor=cursor, tenant=tenant)
         else:
             job_id = None if job is None else await self._client.jobs.find(job)
             found = await read_pages(
                 self._server,
-                ShownApproval,
+                ApprovalView,
                 "approvals",
                 limit=limit,
                 cursor=cursor,
@@ -141,8 +141,8 @@ def _refusal(refused: DecisionRefused) -> Answer:
             return NotAllowed(str(refused))
 
 
-def _request(shown: ShownApproval) -> ApprovalRequest:
-    """What a server does not tell is left empty: who else would be asked, and by which messages they were."""
+def _request(shown: ApprovalView) -> ApprovalRequest:
+    """Fields that the API does not return stay empty: escalation and notifications."""
     return ApprovalRequest(
         id=shown.id,
         job_id=shown.job_id,

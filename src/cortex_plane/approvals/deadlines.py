@@ -1,6 +1,6 @@
-"""Ends approvals that nobody decided in time, reminds people of those that wait, and asks others when it is time to.
+"""Background loop that expires, reminds and escalates approvals.
 
-Apart from the timers: whatever goes wrong with an approval, delayed jobs and retries still fall due.
+Separate from the timers of jobs, so that an error here does not delay retries and scheduled jobs.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from cortex_plane.approvals import expiry as chasing
-from cortex_plane.approvals import expiry as expiring
+from cortex_plane.approvals.expiry import BATCH, expire_approvals, remind_and_escalate
 
 if TYPE_CHECKING:
     from cortex_plane.stores import Store
@@ -19,7 +18,7 @@ SHORTEST_REST_SECONDS = 0.005
 
 
 class Deadlines:
-    """Every worker looks; what one of them has done the others find done."""
+    """Every worker runs this loop; the work of one is not repeated by another."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -29,16 +28,16 @@ class Deadlines:
         if await self.act():
             return 0.0
         due = await self._store.approvals.next_due_in()
-        if due is None or due <= 0:  # What could not be done now is not hurried.
+        if due is None or due <= 0:  # Overdue requests that could not be processed wait for the next pass.
             return LONGEST_REST_SECONDS
         return min(max(due, SHORTEST_REST_SECONDS), LONGEST_REST_SECONDS)
 
     async def act(self) -> bool:
-        """Does what is due, one batch of it; whether there may be more. While none is open, this is one look into an index."""
-        async with self._acting:  # The second of two would skip what the first has locked.
+        """Processes one batch of due requests. Returns whether there may be more. With no open request: one index read."""
+        async with self._acting:  # A second concurrent pass would skip the rows that the first has locked.
             due = await self._store.approvals.next_due_in()
             if due is None or due > 0:
                 return False
-            ended = await expiring.expire_approvals(self._store)
-            chased = await chasing.chase_approvals(self._store)
-            return ended == expiring.BATCH or chased == chasing.BATCH
+            ended = await expire_approvals(self._store)
+            reminded = await remind_and_escalate(self._store)
+            return BATCH in (ended, reminded)

@@ -1,8 +1,8 @@
-"""Deciding about a request, as scripts: the one way in which people, and the passing of time, close it.
+"""Transactions that close a request: decisions and expiry.
 
-lock the job, then the request ──▶ may they? ──▶ the vote ──▶ count, in a later statement ──▶ move the job
+lock the job, then the request ──▶ check permission ──▶ insert the vote ──▶ count votes, in a later statement ──▶ move the job
 
-The job's change closes the request: a trigger does, in the same transaction, as the note of the change says.
+A trigger on the job closes the request in the same transaction, from the note of the transition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cortex_plane.approvals.decisions import (
     edited,
 )
 from cortex_plane.approvals.model import ApprovalId, ApprovalOutcome, ApprovalRequest, Verdict
-from cortex_plane.approvals.rules import Voter, denial_message, expiry_message, goes_on, outcome_of_expiry, refusal
+from cortex_plane.approvals.rules import Voter, denial_message, expiry_message, outcome_of_expiry, refusal, resumes_job
 from cortex_plane.audit.model import AuditEntry
 from cortex_plane.errors import InvalidInput
 from cortex_plane.jobs.model import RunId
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from cortex_plane.storage.database import Row
 
 EXPIRY_ACTOR = "approvals"
-"""Who, in history and audit, ends what nobody decided."""
+"""Actor of expiries in history and audit log."""
 
 Array = Callable[[Iterable[str]], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Ballot:
-    """What somebody wants to do about a request, from where. `run_id` is for the run that it may open."""
+class Decision:
+    """A decision to apply. `door` is the interface it came from; `run_id` is for the run that it may open."""
 
     request_id: ApprovalId
     user_id: UserId
@@ -57,14 +57,14 @@ class Ballot:
     token_hash: str | None = field(default=None, repr=False)
 
 
-def decide(ballot: Ballot, array: Array) -> Transaction[Answer]:
-    found = yield from _get(ballot.request_id, array)
-    if found is not None and found["outcome"] is None:  # What is closed stays so: then there is nothing to hold.
-        found = yield from _locked(ballot.request_id, array)
-    if found is None or not (yield from _has_token(ballot)):
+def decide(given: Decision, array: Array) -> Transaction[Answer]:
+    found = yield from _get(given.request_id, array)
+    if found is not None and found["outcome"] is None:  # A closed request stays closed, so it needs no lock.
+        found = yield from _locked(given.request_id, array)
+    if found is None or not (yield from _has_token(given)):
         return Unknown()
     request = approval_rows.approval_request(found)
-    voter = yield from _voter(request, ballot.user_id)
+    voter = yield from _voter(request, given.user_id)
     if voter is None:
         return Unknown()
     refused = refusal(request, voter)
@@ -72,31 +72,31 @@ def decide(ballot: Ballot, array: Array) -> Transaction[Answer]:
         return refused
     closed = _closed(request, found)
     if closed is None:
-        return (yield from _vote(request, found["token_hash"], voter, ballot))
-    return (yield from _repeated(request, voter, ballot)) or closed
+        return (yield from _vote(request, found["token_hash"], voter, given))
+    return (yield from _repeated(request, voter, given)) or closed
 
 
-def _repeated(request: ApprovalRequest, voter: Voter, ballot: Ballot) -> Transaction[Answer | None]:
-    """A vote that counted for the decision, sent again by the same person because its answer was lost: it was decided so. Not
-    with another reason or other details: those were not recorded."""
-    if request.decision != ballot.decision or request.used_at is None:
+def _repeated(request: ApprovalRequest, voter: Voter, given: Decision) -> Transaction[Answer | None]:
+    """A repeated vote, sent again because the reply was lost, gets the original result. Not with another reason or other
+    details: those were not recorded."""
+    if request.decision != given.decision or request.used_at is None:
         return None
     for vote in (yield from query("approvals/vote_of", request_id=request.id, user_id=voter.user.id)):
         try:
-            edits = _edited(request, ballot)
+            edits = _edited(request, given)
         except InvalidInput:
             return None
-        recorded = ballot.reason is None or ballot.reason == vote["reason"]
-        if recorded and vote["decision"] == ballot.decision and _json(vote["edited_details"]) == edits:
+        recorded = given.reason is None or given.reason == vote["reason"]
+        if recorded and vote["decision"] == given.decision and _json(vote["edited_details"]) == edits:
             by = request.decided_by_name or voter.user.label
-            return Decided(request.id, request.job_id, ballot.decision, ballot.decision, by, request.used_at)
+            return Decided(request.id, request.job_id, given.decision, given.decision, by, request.used_at)
     return None
 
 
-def _edited(request: ApprovalRequest, ballot: Ballot) -> Any:
-    if ballot.decision != "approved":
+def _edited(request: ApprovalRequest, given: Decision) -> Any:
+    if given.decision != "approved":
         return None
-    return edited(request.action_details, ballot.edits, request.editable, check_document)
+    return edited(request.action_details, given.edits, request.editable, check_document)
 
 
 def _json(stored: Any) -> Any:
@@ -119,9 +119,9 @@ def expire(request_id: ApprovalId, run_id: RunId, array: Array) -> Transaction[b
     return True
 
 
-# -- the steps of it -----------------------------------------------------------------------------
+# -- steps ---------------------------------------------------------------------------------------
 def _locked(request_id: ApprovalId, array: Array) -> Transaction[Row | None]:
-    """The request, and its job, held until the end; None if there is none."""
+    """Locks the job and the request until the end of the transaction. None if there is no such request."""
     if not (yield from query("approvals/lock_job", id=request_id)):
         return None
     yield from query("approvals/lock", id=request_id)
@@ -133,13 +133,13 @@ def _get(request_id: ApprovalId, array: Array) -> Transaction[Row | None]:
     return found[0] if found else None
 
 
-def _has_token(ballot: Ballot) -> Transaction[bool]:
-    """A token that was replaced since it was looked up opens nothing."""
-    if ballot.token_hash is None:
+def _has_token(given: Decision) -> Transaction[bool]:
+    """Checks again that the token is valid: it may have been replaced since it was looked up."""
+    if given.token_hash is None:
         return True
-    found = yield from query("approvals/by_token", token_hash=ballot.token_hash)
+    found = yield from query("approvals/by_token", token_hash=given.token_hash)
     return [(str(row["approval_request_id"]), str(row["user_account_id"])) for row in found] == [
-        (ballot.request_id, ballot.user_id)
+        (given.request_id, given.user_id)
     ]
 
 
@@ -165,46 +165,46 @@ def _closed(request: ApprovalRequest, row: Row) -> Answer | None:
     return Expired(request.expires_at) if row["expired"] else None
 
 
-def _vote(request: ApprovalRequest, token_hash: str, voter: Voter, ballot: Ballot) -> Transaction[Answer]:
-    changed = _edited(request, ballot)
+def _vote(request: ApprovalRequest, token_hash: str, voter: Voter, given: Decision) -> Transaction[Answer]:
+    changed = _edited(request, given)
     before = yield from query("approvals/vote_of", request_id=request.id, user_id=voter.user.id)
-    if before and before[0]["decision"] != ballot.decision:
-        return NotAllowed("You have voted already, and votes stay. To stop the job after all, cancel it.")
+    if before and before[0]["decision"] != given.decision:
+        return NotAllowed("You have already voted, and a vote cannot be changed. To stop the job, cancel it.")
     if not before:
         yield from query(
             "approvals/vote",
             request_id=request.id,
             user_id=voter.user.id,
-            decision=ballot.decision,
-            reason=ballot.reason,
+            decision=given.decision,
+            reason=given.reason,
             edited_details=None if changed is None else dumps(changed),
-            door=ballot.door,
+            door=given.door,
         )
     [counted] = yield from query("approvals/count_votes", id=request.id)
-    if ballot.decision == "approved" and counted["votes"] < request.quorum:
+    if given.decision == "approved" and counted["votes"] < request.quorum:
         return Recorded(counted["votes"], request.quorum)
-    return (yield from _close(request, token_hash, voter, ballot, counted["votes"]))
+    return (yield from _close(request, token_hash, voter, given, counted["votes"]))
 
 
-def _close(request: ApprovalRequest, token_hash: str, voter: Voter, ballot: Ballot, votes: int) -> Transaction[Answer]:
-    """The first denial closes; so does the last approval that was missing."""
-    outcome: ApprovalOutcome = ballot.decision
+def _close(request: ApprovalRequest, token_hash: str, voter: Voter, given: Decision, votes: int) -> Transaction[Answer]:
+    """Closes the request: on the first denial, or on the approval that completes the quorum."""
+    outcome: ApprovalOutcome = given.decision
     name, label = voter.user.name, voter.user.label
     note = {
         "approval_request_id": request.id,
-        "decision": ballot.decision,
+        "decision": given.decision,
         "outcome": outcome,
         "decided_by": voter.user.id,
-        "reason": ballot.reason,
+        "reason": given.reason,
     }
-    cause = "approve" if ballot.decision == "approved" else "deny"
-    message = denial_message(label, ballot.reason)
-    at = yield from _move(request, token_hash, outcome, message, ballot.run_id, cause, name, note)
+    cause = "approve" if given.decision == "approved" else "deny"
+    message = denial_message(label, given.reason)
+    at = yield from _move(request, token_hash, outcome, message, given.run_id, cause, name, note)
     if at is None:
         return Withdrawn(None)
     details = {"job_id": request.job_id, "gate": request.gate_key, "votes": votes, "quorum": request.quorum}
-    yield from _audit(f"APPROVAL_{ballot.decision.upper()}", request, name, ballot.reason, ballot.door, details)
-    return Decided(request.id, request.job_id, ballot.decision, outcome, label, rows.moment(at))
+    yield from _audit(f"APPROVAL_{given.decision.upper()}", request, name, given.reason, given.door, details)
+    return Decided(request.id, request.job_id, given.decision, outcome, label, rows.moment(at))
 
 
 def _move(
@@ -217,7 +217,7 @@ def _move(
     actor: str,
     note: dict[str, Any],
 ) -> Transaction[Any | None]:
-    """Moves the job, and with it closes the request; None when the job does not wait for it any more."""
+    """Moves the job, which closes the request. None if the job no longer waits for it."""
     values = {
         "job_id": request.job_id,
         "token_hash": token_hash,
@@ -225,8 +225,8 @@ def _move(
         "actor": actor,
         "note": dumps({name: value for name, value in note.items() if value is not None}),
     }
-    if goes_on(outcome, request.on_denial):
-        moved = yield from query("approvals/go_on", run_id=run_id, **values)
+    if resumes_job(outcome, request.on_denial):
+        moved = yield from query("approvals/resume_job", run_id=run_id, **values)
     else:
         kind = "ApprovalDenied" if outcome == "denied" else "ApprovalExpired"
         error = dumps({"type": kind, "message": message, "step": request.gate_key})

@@ -46,14 +46,14 @@ class AlreadyDecided:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Nobody decided in time."""
+    """The request expired without a decision."""
 
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """The job was cancelled, or it asks in other words now (`superseded`), so there is nothing to decide any more."""
+    """The job was cancelled, or a newer request with another wording replaced this one (`superseded`)."""
 
     at: datetime | None
     superseded: bool = False
@@ -61,42 +61,42 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True)
 class NotAllowed:
-    """`why` is for the person who tried."""
+    """`why` is shown to the user who tried."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """No such request, or no such token: nobody is told which."""
+    """No such request or token. The caller cannot tell which."""
 
 
 Answer = Decided | Recorded | AlreadyDecided | Expired | Withdrawn | NotAllowed | Unknown
 
 
 # -- decision texts ----------------------------------------------------------------------------
-# What whoever approved or denied is told, on every door in the same words.
+# The text of each result, the same on every interface.
 
 
-UNKNOWN = "This link or button does not work, or not any more. If there is a newer message about the same request, use that one."
-"""The same for what never was a token, for what nobody was ever sent, and for what a newer message has replaced."""
+UNKNOWN = "This link or button is invalid or has been replaced. If you have a newer message about the same request, use that one."
+"""One text for malformed, unknown and replaced tokens."""
 
 
 def told(answer: Answer) -> str:
-    """One sentence or two; names of people are in it, and nothing that is secret."""
+    """Describes the result in one or two sentences. Contains names of users and no secret."""
     match answer:
         case Decided(decision=decision):
-            return f"You have {decision} it."
+            return f"You {decision} it."
         case Recorded(votes, quorum):
             return f"Your approval counts: {votes} of {quorum} so far."
         case AlreadyDecided(decision, by, at):
             return f"It was already {decision}{_by(by)}{f', on {when(at)}' if at else ''}."
         case Expired(at):
-            return f"It is too late: nobody decided until {when(at)}."
+            return f"It expired on {when(at)} without a decision."
         case Withdrawn(superseded=True):
-            return "It was asked again in other words, so this one is not decided any more. Decide the newer request."
+            return "A newer request with another wording has replaced this one. Decide the newer request."
         case Withdrawn():
-            return "The job was cancelled, so there is nothing to decide any more."
+            return "The job was cancelled, so the request is closed."
         case NotAllowed(why):
             return why
         case Unknown():
@@ -106,7 +106,7 @@ def told(answer: Answer) -> str:
 
 
 def closing(answer: Decided) -> ClosedMessage:
-    """What the message that asked says from now on."""
+    """The closing edit of the message that asked."""
     return ClosedMessage(answer.decision, answer.by, None, answer.at)
 
 
@@ -117,7 +117,7 @@ def _by(name: str | None) -> str:
 # -- approval tokens ---------------------------------------------------------------------------
 # Approval tokens: `cortex_apr_1_` and 256 bits in base64url. Only their hashes are stored.
 #
-# The payload may hold underscores, so a token is taken apart by its prefix and its length, never by splitting.
+# The payload may contain underscores, so a token is parsed by prefix and length, never by splitting.
 
 
 TOKEN_BYTES = 32
@@ -128,7 +128,7 @@ TOKEN = re.compile(r"cortex_apr_1_[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
 
 @dataclass(frozen=True, slots=True)
 class ApprovalToken:
-    """`plaintext` is for the message to its addressee and for nothing else; `hash` is what is stored."""
+    """`plaintext` goes only into the message to its addressee; `hash` is stored."""
 
     plaintext: str = field(repr=False)
     hash: str = field(repr=False)
@@ -138,15 +138,15 @@ class ApprovalToken:
 
 
 def mint(random_bytes: bytes) -> ApprovalToken:
-    """A token of 32 bytes from the system's source of secrets."""
+    """Creates a token from 32 random bytes."""
     if len(random_bytes) != TOKEN_BYTES:
-        raise InvalidInput(f"A token is made of {TOKEN_BYTES} random bytes, not of {len(random_bytes)}.", field="random_bytes")
+        raise InvalidInput(f"A token needs {TOKEN_BYTES} random bytes, not {len(random_bytes)}.", field="random_bytes")
     plaintext = PREFIX + urlsafe_b64encode(random_bytes).rstrip(b"=").decode()
     return ApprovalToken(plaintext, hash_of(plaintext))
 
 
 def parse(token: object) -> ApprovalToken | None:
-    """None for whatever cannot be a token of ours. The answer to that is the same as to one that is unknown."""
+    """Returns None for malformed tokens. They get the same answer as unknown ones."""
     if not isinstance(token, str) or not TOKEN.fullmatch(token):
         return None
     return ApprovalToken(token, hash_of(token))
@@ -157,26 +157,28 @@ def hash_of(plaintext: str) -> str:
 
 
 # -- approval edits ----------------------------------------------------------------------------
-# What an approver may change of the details before approving them, and the check of what they changed.
+# Which details an approver may change before approving, and the check of the changes.
 #
 # False               nothing
-# True                anything, as long as an object stays an object and a list stays a list
+# True                everything; an object must stay an object, and a list a list
 # ["image", "tag"]    these keys of an object
-# {"type": …}         whatever matches a JSON Schema, such as that of a pydantic model
+# {"type": …}         the details must match this JSON Schema, such as that of a pydantic model
 
 
 CheckSchema = Callable[[dict[str, Any]], None]
-"""Raises InvalidInput for what is no JSON Schema, or one that cannot be checked."""
+"""Raises InvalidInput for an invalid or unsupported JSON Schema."""
 CheckDocument = Callable[[dict[str, Any], Any, str], None]
-"""Raises InvalidInput with the path of the first value that does not fit a schema; the path begins with the name."""
+"""Raises InvalidInput with the path of the first value that does not match the schema. The path begins with the name."""
 
 
 def checked_editable(editable: Any, details: Json, quorum: int, check_schema: CheckSchema) -> Json:
-    """The rule in normal form. Raises InvalidInput when it could not be kept."""
+    """Returns the rule as canonical JSON. Raises InvalidInput if it is not valid for this request."""
     if editable is False or editable is None:
         return False
     if quorum != 1:
-        raise InvalidInput("editable needs a quorum of 1: what one approver changes, the others have not seen.", field="editable")
+        raise InvalidInput(
+            "editable requires quorum=1, because other approvers would not see the changed details.", field="editable"
+        )
     if editable is True:
         return True
     if isinstance(editable, list | tuple) and editable and all(isinstance(key, str) for key in editable):
@@ -191,14 +193,14 @@ def checked_editable(editable: Any, details: Json, quorum: int, check_schema: Ch
 
 
 def edited(details: Json, edits: Any, editable: Json, check_document: CheckDocument) -> Json:
-    """The new details in normal form; None when nothing was changed. Raises InvalidInput naming what may not be so."""
+    """Returns the new details as canonical JSON, or None if nothing was changed. Raises InvalidInput naming the field."""
     if edits is None:
         return None
     changed = normal(edits, "details")
     if changed == details and changed is not None:
         return None
     if editable is False:
-        raise InvalidInput("The details of this request cannot be changed: approve them as they are, or deny.", field="details")
+        raise InvalidInput("The details of this request cannot be changed: approve them as shown, or deny.", field="details")
     if editable is True:
         _check_kind(details, changed)
     elif isinstance(editable, list):

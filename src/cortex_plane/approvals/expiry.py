@@ -1,4 +1,4 @@
-"""Expires, reminds and escalates what is due, in batches."""
+"""Expires requests and sends due reminders and escalations, in batches."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 BATCH = 100
 
 
-async def chase_approvals(store: Store) -> int:
-    """Returns how many times; a full batch means that there may be more."""
-    return await store.approvals.chase(BATCH)
+async def remind_and_escalate(store: Store) -> int:
+    """Returns how many were sent; a full batch means that there may be more."""
+    return await store.approvals.remind_and_escalate(BATCH)
 
 
 # -- expire approvals --------------------------------------------------------------------------
-# Ends approval requests that nobody decided in time, each as it says, in small batches.
+# Closes requests whose time is over, each by its `on_expiry`, in small batches.
 
 
 async def expire_approvals(store: Store) -> int:
-    """Returns how many; a full batch means that there may be more."""
+    """Returns how many were closed; a full batch means that there may be more."""
     return await store.approvals.expire(BATCH)

@@ -1,4 +1,4 @@
-"""HTTP: /api/v1/approvals for people who are signed in, and /api/approvals by token."""
+"""HTTP: /api/v1/approvals for authenticated users, and /api/approvals by token."""
 
 from __future__ import annotations
 
@@ -21,8 +21,14 @@ from cortex_plane.approvals.decisions import (
     told,
 )
 from cortex_plane.approvals.model import ApprovalId, ApprovalOutcome, ApprovalRequest, Verdict, Vote
-from cortex_plane.approvals.service import decide_approval, decide_by_token, list_approvals, remind_approval, see_approval
-from cortex_plane.approvals.views import ShownApproval, ShownNotification, shown
+from cortex_plane.approvals.service import (
+    decide_approval,
+    decide_by_token,
+    find_visible_approval,
+    list_approvals,
+    remind_approval,
+)
+from cortex_plane.approvals.views import ApprovalView, NotificationView, approval_view
 from cortex_plane.cursors import cursor_for
 from cortex_plane.errors import CortexError, Denied, Unavailable
 from cortex_plane.http.auth import ThePlane, address_of, anybody, known, require
@@ -66,7 +72,7 @@ class DecisionMade(BaseModel):
 
 
 class VoteRecorded(BaseModel):
-    """The vote counts; more are needed."""
+    """The vote is recorded; more approvals are needed."""
 
     status: Literal["recorded"] = "recorded"
     votes: int
@@ -79,11 +85,11 @@ class Deny(Input):
 
 
 class Approve(Deny):
-    details: JsonValue = Field(default=None, description="The details as you change them, where the request allows that.")
+    details: JsonValue = Field(default=None, description="The edited details, if the request is editable.")
 
 
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    202: {"model": VoteRecorded, "description": "It counts; more approvals are needed."}
+    202: {"model": VoteRecorded, "description": "The vote is recorded; more approvals are needed."}
 }
 
 
@@ -112,7 +118,7 @@ def answered(answer: Answer, request_id: str | None) -> JSONResponse:
 
 
 def problem_with(answer: Answer, request_id: str | None = None) -> dict[str, Any]:
-    """Of an answer that is neither a decision nor a vote."""
+    """The problem document of a refused decision."""
     document = problem(_kind(answer), told(answer), request_id=request_id)
     match answer:
         case AlreadyDecided(decision, by, at):
@@ -125,7 +131,7 @@ def problem_with(answer: Answer, request_id: str | None = None) -> dict[str, Any
 
 
 async def refuse_guessing(store: Store, request: Request, answer: object) -> None:
-    """Only what is unknown is counted: nobody is kept from a decision by others behind the same address."""
+    """Rate limit on unknown tokens. Valid tokens are not counted, so users behind one address do not block each other."""
     if answer is None or isinstance(answer, Unknown):
         await limit_tries(store, f"approval:from:{address_of(request)}", MOST_UNKNOWN_TOKENS)
 
@@ -147,34 +153,34 @@ def _kind(answer: Answer) -> Kind:
         case Unknown():
             return NO_SUCH_APPROVAL
         case Decided() | Recorded():
-            raise AssertionError("A decision that was taken is no problem.")
+            raise AssertionError("A recorded decision is not a problem.")
         case _:
             assert_never(answer)
 
 
 # -- deciders ----------------------------------------------------------------------------------
-# Who decides where people sign in, at the API and on pages alike: a person, or a key of theirs that was made for it.
+# Who decides in the API and the dashboard: a signed-in user, or an API key of theirs with the role approver.
 
 
 def only_here(request: Request) -> bool:
-    """A key reaches no further than the tenant that it is used in."""
+    """Whether the request uses an API key, which is limited to the tenant that it is used in."""
     return "authorization" in request.headers
 
 
 def person_of(request: Request, caller: Caller) -> UserId:
-    """Whether they may decide is judged with the decision itself; a key must have been made for deciding, too."""
+    """Returns the user who decides. A key needs the role approver; whether the user may decide is checked with the decision."""
     if only_here(request) and Role.APPROVER not in caller.made_for:
         raise RoleMissing(Role.APPROVER, everywhere=False)
     if caller.user_id is None:
         raise Denied(
-            "This API key belongs to nobody, and an approval is a person's decision. To make one that does: "
+            "This API key has no owner, and only users can decide approvals. To create a key with an owner: "
             "cortex keys add NAME --user NAME --role approver"
         )
     return caller.user_id
 
 
 # -- approvals ---------------------------------------------------------------------------------
-# Approvals for those who are signed in: what waits for them, what there is, and deciding it.
+# Approvals for authenticated users: inbox, lists, decisions.
 
 
 router = APIRouter(prefix=f"{PREFIX}/approvals", tags=["approvals"])
@@ -186,7 +192,9 @@ DOOR = "api"
 Anyone = Annotated[Caller, known()]
 Viewer = Annotated[Caller, require(Role.VIEWER)]
 Submitter = Annotated[Caller, require(Role.SUBMITTER)]
-OfJob = Annotated[str | None, Query(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", description="Only of this job.")]
+OfJob = Annotated[
+    str | None, Query(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", description="Only requests of this job.")
+]
 
 
 class Many(Input):
@@ -198,12 +206,12 @@ class Many(Input):
 async def list_all(
     caller: Viewer,
     plane: ThePlane,
-    open_only: Annotated[bool, Query(description="Only what waits.")] = True,
+    open_only: Annotated[bool, Query(description="Only open requests.")] = True,
     job: OfJob = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> Page[ShownApproval]:
-    """What people are asked in your tenant, newest first."""
+) -> Page[ApprovalView]:
+    """Approval requests of your tenant, newest first."""
     found = await list_approvals(
         plane.store,
         tenant_id=caller.tenant_id,
@@ -218,8 +226,8 @@ async def list_all(
 @mine.get("")
 async def inbox(
     request: Request, caller: Anyone, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None
-) -> Page[ShownApproval]:
-    """What waits for you, newest first: what you may decide and have not voted on, in all tenants."""
+) -> Page[ApprovalView]:
+    """Open requests that you may decide and have not voted on, in all tenants, newest first."""
     person = person_of(request, caller)
     found = await list_approvals(plane.store, waiting_for=person, before=_before(cursor), limit=limit)
     return _page(found, limit, caller if only_here(request) else None)
@@ -227,38 +235,38 @@ async def inbox(
 
 @bulk.post("/approve")
 async def approve_many(request: Request, caller: Anyone, plane: ThePlane, body: Many) -> Outcome:
-    """Approves many. Those that cannot be are told, and the others are approved all the same."""
+    """Approves several requests. Those that cannot be approved are returned in `refused`; the others are approved."""
     return await _decide_many(request, caller, plane, body, "approved")
 
 
 @bulk.post("/deny")
 async def deny_many(request: Request, caller: Anyone, plane: ThePlane, body: Many) -> Outcome:
-    """Denies many. Those that cannot be are told, and the others are denied all the same."""
+    """Denies several requests. Those that cannot be denied are returned in `refused`; the others are denied."""
     return await _decide_many(request, caller, plane, body, "denied")
 
 
 @router.get("/{approval_id}")
-async def get_approval(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> ShownApproval:
-    """What is asked, and how it ended."""
-    return shown(await _seen(request, caller, plane, approval_id))
+async def get_approval(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> ApprovalView:
+    """One request, with its state and outcome."""
+    return approval_view(await _seen(request, caller, plane, approval_id))
 
 
 @router.get("/{approval_id}/votes")
 async def list_votes(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[Vote]:
-    """Who has voted, in order."""
+    """The votes, oldest first."""
     seen = await _seen(request, caller, plane, approval_id)
     return list(await plane.store.approvals.votes(seen.id))
 
 
 @router.get("/{approval_id}/approvers")
 async def list_approvers(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[str]:
-    """What others are shown of those who are asked by name; members of groups are not."""
+    """Display names of the approvers named by user. Members of groups are not listed."""
     return list(await plane.approvals.asked(await _seen(request, caller, plane, approval_id)))
 
 
 @router.get("/{approval_id}/notifications")
-async def list_notifications(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[ShownNotification]:
-    """Who was told, on which channel, and what has failed so far; addresses are not."""
+async def list_notifications(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> list[NotificationView]:
+    """Who was notified, on which channel, and the last error. Addresses are not included."""
     return list(await plane.approvals.notifications(await _seen(request, caller, plane, approval_id)))
 
 
@@ -268,7 +276,7 @@ async def approve(
     caller: Anyone,
     plane: ThePlane,
     approval_id: IdPath,
-    body: Approve = Approve(),  # noqa: B008 - it is frozen by nobody changing it
+    body: Approve = Approve(),  # noqa: B008 - never modified
 ) -> Response:
     """Approves, as yourself."""
     return answer_to(request, await _decide(request, caller, plane, approval_id, "approved", body.reason, body.details))
@@ -280,22 +288,22 @@ async def deny(
     caller: Anyone,
     plane: ThePlane,
     approval_id: IdPath,
-    body: Deny = Deny(),  # noqa: B008 - it is frozen by nobody changing it
+    body: Deny = Deny(),  # noqa: B008 - never modified
 ) -> Response:
     """Denies, as yourself."""
     return answer_to(request, await _decide(request, caller, plane, approval_id, "denied", body.reason))
 
 
 @router.post("/{approval_id}/remind")
-async def remind(caller: Submitter, plane: ThePlane, approval_id: IdPath) -> ShownApproval:
-    """Asks everybody anew who has not voted."""
+async def remind(caller: Submitter, plane: ThePlane, approval_id: IdPath) -> ApprovalView:
+    """Notifies all approvers who have not voted."""
     store = plane.store
-    seen = await see_approval(store, caller, approval_id, only_here=True)
+    seen = await find_visible_approval(store, caller, approval_id, only_here=True)
     await remind_approval(store, seen.id, actor=caller.name, source=DOOR)
-    return shown(await plane.approvals.get(seen.id))
+    return approval_view(await plane.approvals.get(seen.id))
 
 
-# -- what they share -----------------------------------------------------------------------------
+# -- helpers ------------------------------------------------------------------------------------
 async def _decide_many(request: Request, caller: Caller, plane: Plane, body: Many, decision: Verdict) -> Outcome:
     done: list[str] = []
     refused: list[Refusal] = []
@@ -329,7 +337,7 @@ async def _decide(
 
 
 async def _seen(request: Request, caller: Caller, plane: Plane, approval_id: str) -> ApprovalRequest:
-    return await see_approval(plane.store, caller, approval_id, only_here=only_here(request))
+    return await find_visible_approval(plane.store, caller, approval_id, only_here=only_here(request))
 
 
 def _before(cursor: str | None) -> ApprovalId | None:
@@ -337,14 +345,14 @@ def _before(cursor: str | None) -> ApprovalId | None:
     return None if place is None else ApprovalId(place)
 
 
-def _page(found: list[ApprovalRequest], limit: int, only_of: Caller | None) -> Page[ShownApproval]:
+def _page(found: list[ApprovalRequest], limit: int, only_of: Caller | None) -> Page[ApprovalView]:
     following = cursor_for("approvals", found[-1].id) if len(found) == limit else None
     visible = [one for one in found if only_of is None or one.tenant_id == only_of.tenant_id]
-    return Page(items=[shown(one) for one in visible], next=following)
+    return Page(items=[approval_view(one) for one in visible], next=following)
 
 
 # -- approval tokens ---------------------------------------------------------------------------
-# Deciding by a token: whoever has one is the person whom it was sent to. In the path, or in the body, which nobody logs.
+# Decisions by token, which authenticates its addressee. In the path, or in the body, which is not logged.
 
 
 tokens_router = APIRouter(prefix="/api/approvals", tags=["approvals by token"], dependencies=[anybody])
@@ -353,22 +361,22 @@ TOKEN_DOOR = "token"
 
 
 class ApproveByToken(Approve):
-    token: str = Field(description="As the message has it.", examples=["cortex_apr_1_…"])
+    token: str = Field(description="The token from the message.", examples=["cortex_apr_1_…"])
 
 
 class DenyByToken(Deny):
-    token: str = Field(description="As the message has it.", examples=["cortex_apr_1_…"])
+    token: str = Field(description="The token from the message.", examples=["cortex_apr_1_…"])
 
 
 @tokens_router.post("/approve", response_model=DecisionMade, responses=RESPONSES)
 async def approve_by_token(request: Request, plane: ThePlane, body: ApproveByToken) -> Response:
-    """Approves, by a token in the body."""
+    """Approves with a token in the body."""
     return await _decide_by_token(request, plane, body.token, "approved", body.reason, body.details)
 
 
 @tokens_router.post("/deny", response_model=DecisionMade, responses=RESPONSES)
 async def deny_by_token(request: Request, plane: ThePlane, body: DenyByToken) -> Response:
-    """Denies, by a token in the body."""
+    """Denies with a token in the body."""
     return await _decide_by_token(request, plane, body.token, "denied", body.reason)
 
 
@@ -377,9 +385,9 @@ async def approve_at_token(
     request: Request,
     plane: ThePlane,
     token: str,
-    body: Approve = Approve(),  # noqa: B008 - it is frozen by nobody changing it
+    body: Approve = Approve(),  # noqa: B008 - never modified
 ) -> Response:
-    """Approves, by a token in the path."""
+    """Approves with a token in the path."""
     return await _decide_by_token(request, plane, token, "approved", body.reason, body.details)
 
 
@@ -388,9 +396,9 @@ async def deny_at_token(
     request: Request,
     plane: ThePlane,
     token: str,
-    body: Deny = Deny(),  # noqa: B008 - it is frozen by nobody changing it
+    body: Deny = Deny(),  # noqa: B008 - never modified
 ) -> Response:
-    """Denies, by a token in the path."""
+    """Denies with a token in the path."""
     return await _decide_by_token(request, plane, token, "denied", body.reason)
 
 

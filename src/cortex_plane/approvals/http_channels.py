@@ -1,4 +1,4 @@
-"""HTTP: callbacks of chat services, and a person's own channels."""
+"""HTTP: callbacks of chat services, and the channels of a user."""
 
 from __future__ import annotations
 
@@ -31,69 +31,69 @@ log = structlog.get_logger()
 router = APIRouter(prefix="/api/channels", include_in_schema=False, dependencies=[anybody_by_link])
 
 PATIENCE_SECONDS = 2.0
-"""Discord and Slack wait for three."""
+"""Discord and Slack wait three seconds for a reply."""
 
-STILL_AT_IT = "This takes longer than usual. The message will change once it is decided; if it does not, press again."
-NOTHING_DONE = "This does not work right now, and nothing was changed. Press again in a while."
+IN_PROGRESS = "This takes longer than usual. The message will be updated with the decision. If it is not, press again."
+NOT_SAVED = "The decision could not be saved. Nothing was changed. Please try again later."
 SETTINGS = {
     "telegram": "CORTEX_TELEGRAM_WEBHOOK_SECRET",
     "discord": "CORTEX_DISCORD_PUBLIC_KEY",
     "slack": "CORTEX_SLACK_SIGNING_SECRET and CORTEX_SLACK_BOT_TOKEN",
 }
 
-Told = tuple[str, ClosedMessage | None]
-_going_on: set[asyncio.Task[Told]] = set()
-"""Decisions that took longer than a service waits. They are finished all the same."""
+Reply = tuple[str, ClosedMessage | None]
+_in_progress: set[asyncio.Task[Reply]] = set()
+"""Running decisions. They finish even if the service no longer waits for the reply."""
 
 
 @router.post("/telegram")
 async def telegram(request: Request, plane: ThePlane) -> Response:
-    """The webhook of the bot: an update, with the secret that was given to setWebhook."""
+    """Webhook of the bot: an update, with the secret passed to setWebhook."""
     return await _callback(request, plane, "telegram")
 
 
 @router.post("/discord")
 async def discord(request: Request, plane: ThePlane) -> Response:
-    """The interactions endpoint of the application."""
+    """Interactions endpoint of the application."""
     return await _callback(request, plane, "discord")
 
 
 @router.post("/slack")
 async def slack(request: Request, plane: ThePlane) -> Response:
-    """The request URL of the app's interactivity."""
+    """Interactivity request URL of the app."""
     return await _callback(request, plane, "slack")
 
 
 async def _callback(request: Request, plane: Plane, service: str) -> Response:
     clicks = plane.clicks.get(service)
     if clicks is None:
-        raise NotFound(f"Buttons in {service.title()} are not set up here. Set {SETTINGS[service]}.")
+        raise NotFound(f"Buttons in {service.title()} are not configured on this server. Set {SETTINGS[service]}.")
     found = clicks.read(request.headers, await request.body())
     if not isinstance(found, Click):
         return _response(clicks.acknowledge(found))
     text, closed = await _in_time(plane, service, found)
-    later = BackgroundTask(_tell, clicks, found, text)
+    later = BackgroundTask(_send_reply, clicks, found, text)
     return _response(clicks.answer(found, text, closed), later)
 
 
-async def _in_time(plane: Plane, service: str, click: Click) -> Told:
+async def _in_time(plane: Plane, service: str, click: Click) -> Reply:
     deciding = asyncio.create_task(_decide(plane, service, click), name=f"cortex-click-{service}")
-    _going_on.add(deciding)
-    deciding.add_done_callback(_going_on.discard)
+    _in_progress.add(deciding)
+    deciding.add_done_callback(_in_progress.discard)
     done, _ = await asyncio.wait({deciding}, timeout=PATIENCE_SECONDS)
-    return deciding.result() if done else (STILL_AT_IT, None)
+    return deciding.result() if done else (IN_PROGRESS, None)
 
 
-async def _decide(plane: Plane, service: str, click: Click) -> Told:
+async def _decide(plane: Plane, service: str, click: Click) -> Reply:
     try:
         answer = await decide_by_click(plane.store, service, click)
     except CortexError as error:
         log.warning("approvals.click_failed", service=service, error=str(error))
-        return NOTHING_DONE, None
+        return NOT_SAVED, None
     return told(answer), closing(answer) if isinstance(answer, Decided) else None
 
 
-async def _tell(clicks: Clicks, click: Click, text: str) -> None:
+async def _send_reply(clicks: Clicks, click: Click, text: str) -> None:
     try:
         await clicks.tell(click, text)
     except CortexError as error:
@@ -105,7 +105,7 @@ def _response(document: dict[str, object] | None, later: BackgroundTask | None =
 
 
 # -- channels ----------------------------------------------------------------------------------
-# Where people are reached.
+# The addresses at which users are notified.
 
 
 channels_router = APIRouter(prefix=f"{PREFIX}/users/{{name}}/channels", tags=["users"])
@@ -118,19 +118,19 @@ ChannelType = Annotated[str, Field(min_length=1, max_length=50, json_schema_extr
 
 class NewChannel(Input):
     channel_type: Annotated[str, Field(min_length=1, max_length=50, json_schema_extra={"pattern": f"^{CHANNEL.pattern}$"})] = (
-        Field(description="telegram, discord, slack, email, webhook, or one that this server has registered.", examples=["email"])
+        Field(description="telegram, discord, slack, email, webhook, or a channel registered on this server.", examples=["email"])
     )
     address: Text = Field(
         min_length=1,
         max_length=ADDRESS_LIMIT,
-        description="What the service knows them by: a chat, a user, an address, or the id of a webhook.",
+        description="The id of a chat or user, an e-mail address, or the id of a webhook.",
         examples=["ada@example.com"],
     )
 
 
 @channels_router.get("")
 async def list_channels(_caller: AdminOfAll, plane: ThePlane, name: NamePath) -> list[LinkedChannel]:
-    """The addresses at which a person is reached."""
+    """The addresses at which a user is notified."""
     return list(await plane.people.channels(name))
 
 
@@ -143,7 +143,7 @@ async def link(
     body: NewChannel,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Links an address to a person, so that requests reach them there."""
+    """Links an address to a user, who is notified there from now on."""
 
     async def work(ids: NewId) -> LinkedChannel:
         store, registered = plane.store, plane.channels
@@ -154,5 +154,5 @@ async def link(
 
 @channels_router.delete("/{channel_id}", status_code=204, response_model=None)
 async def unlink(caller: AdminOfAll, plane: ThePlane, name: NamePath, channel_id: IdPath) -> None:
-    """Unlinks an address from a person."""
+    """Unlinks an address from a user."""
     await plane.people.unlink(name, channel_id, actor=caller.name)

@@ -1,4 +1,4 @@
-"""The page of an approval that a link opens. Works without script."""
+"""The approval page behind the link in a message. Works without JavaScript."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cortex_plane.approvals.decisions import UNKNOWN, Answer, Decided, Unknown, 
 from cortex_plane.approvals.http import refuse_guessing, status_of
 from cortex_plane.approvals.messages import closed_of, details_of, lines, one_line, when
 from cortex_plane.approvals.model import ApprovalRequest
-from cortex_plane.approvals.service import decide_by_token, look_by_token
+from cortex_plane.approvals.service import decide_by_token, get_by_token
 from cortex_plane.approvals.views import state_of
 from cortex_plane.clock import Instant, as_datetime
 from cortex_plane.errors import InvalidInput
@@ -32,7 +32,7 @@ CELL_LIMIT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What was typed in, as it came; it is shown again when something of it is wrong."""
+    """The submitted form, unvalidated. It is shown again if it is invalid."""
 
     decision: Any = ""
     reason: str = ""
@@ -40,18 +40,18 @@ class Form:
 
     @property
     def edits(self) -> Any:
-        """Only of what is approved. Raises InvalidInput for what is not JSON."""
+        """The edited details, if the decision is to approve. Raises InvalidInput if they are not JSON."""
         if self.decision != "approved" or self.details is None or not self.details.strip():
             return None
         try:
             return json.loads(self.details)
         except (ValueError, RecursionError) as error:
-            where = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "it is nested too deeply"
+            where = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "too deeply nested"
             raise InvalidInput(f"The changed details are not JSON: {where}.", field="details") from None
 
 
 def form_of(body: bytes) -> Form:
-    """As browsers send it. What is not a form is an empty one, which decides nothing."""
+    """Parses an urlencoded form. Invalid input gives an empty form, which decides nothing."""
     try:
         fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=10)
     except ValueError:
@@ -61,7 +61,7 @@ def form_of(body: bytes) -> Form:
 
 
 def notice_of(answer: Answer) -> str:
-    """A decision that was just taken is what the page says anyway."""
+    """The notice above the request; empty for a decision, which the page shows anyway."""
     return "" if isinstance(answer, Decided) else told(answer)
 
 
@@ -69,7 +69,7 @@ def unknown_page() -> dict[str, object]:
     return {"title": "This link does not work", "state": "unknown", "notice": UNKNOWN, "asked": None}
 
 
-def shown_page(request: ApprovalRequest, now: Instant, form: Form, notice: str, *, voted: bool) -> dict[str, object]:
+def page_view(request: ApprovalRequest, now: Instant, form: Form, notice: str, *, voted: bool) -> dict[str, object]:
     moment = as_datetime(now)
     late = request.is_open and request.expires_at <= moment
     state = "expired" if late else state_of(request)
@@ -87,7 +87,7 @@ def shown_page(request: ApprovalRequest, now: Instant, form: Form, notice: str, 
 
 def _headline(request: ApprovalRequest, late: bool) -> str:
     if late:
-        return "⏰ Too late: nobody decided in time"
+        return "⏰ Expired without a decision"
     return "" if request.is_open else f"{closed_of(request).headline}, {closed_of(request).time}"
 
 
@@ -113,7 +113,7 @@ def _asked(request: ApprovalRequest, now: datetime, form: Form) -> dict[str, obj
 
 
 def _rows(details: Json) -> Iterator[tuple[str, str, bool]]:
-    """Name, value, and whether the value keeps its lines."""
+    """Yields name, value, and whether the value has several lines."""
     if isinstance(details, dict):
         yield from ((one_line(name) or "(no name)", *_cell(value)) for name, value in details.items())
     elif isinstance(details, list):
@@ -132,12 +132,12 @@ def _cell(value: Json) -> tuple[str, bool]:
 
 
 def _editable(rule: Json) -> str:
-    """What an approver may change; empty if nothing."""
+    """Describes what the approver may change; empty if nothing."""
     if rule is False:
         return ""
     if isinstance(rule, list):
         return f"You may change: {', '.join(one_line(str(key)) for key in rule)}."
-    return "You may change them before you approve."
+    return "You may change the details before you approve."
 
 
 def _time(moment: datetime) -> dict[str, str]:
@@ -156,9 +156,8 @@ def _left(until: datetime, now: datetime) -> str:
 
 
 # -- approval page -----------------------------------------------------------------------------
-# The page behind the link in a message: what is asked, and two buttons. Only pressing one of them decides.
-#
-# Chat programs, mail scanners and browsers fetch links by themselves, so that a GET changes nothing.
+# A GET shows the request and changes nothing, because chat programs, mail scanners and browsers prefetch links.
+# Only the two buttons (POST) decide.
 
 
 router = APIRouter(include_in_schema=False, dependencies=[anybody_by_link])
@@ -170,7 +169,7 @@ PACKAGE = "cortex_plane.http"
 @router.get("/approvals/{token}")
 async def look(request: Request, plane: ThePlane, token: str) -> Response:
     store = plane.store
-    found = await look_by_token(store, token)
+    found = await get_by_token(store, token)
     await refuse_guessing(store, request, found)
     return _rendered(unknown_page(), 404) if found is None else await _page(plane, token)
 
@@ -197,12 +196,12 @@ async def style() -> Response:
 
 async def _page(plane: Plane, token: str, form: Form | None = None, notice: str = "", status: int = 200) -> Response:
     store = plane.store
-    found = await look_by_token(store, token)
+    found = await get_by_token(store, token)
     if found is None:
         return _rendered(unknown_page(), 404)
     request, user_id = found
     voted = any(vote.user_id == user_id for vote in await store.approvals.votes(request.id))
-    return _rendered(shown_page(request, plane.clock.now(), form or Form(), notice, voted=voted), status)
+    return _rendered(page_view(request, plane.clock.now(), form or Form(), notice, voted=voted), status)
 
 
 def _rendered(view: dict[str, object], status: int) -> Response:

@@ -1,4 +1,4 @@
-"""What approvers are shown, on every channel, and what they are told afterwards."""
+"""Messages to approvers: the request, and how it ended. Shared by all channels."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ AGENT_LIMIT = 100
 ID_LIMIT = 64
 NOTE_LIMIT = 120
 
-# Not seen, but able to end lines, to reorder what stands beside them, or to say something to machines only.
+# Invisible characters that can break lines, reorder text, or hide text from readers.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_JOINERS = "\u200c\u200d"  # Some scripts, and many emoji, are not themselves without these.
+_JOINERS = "\u200c\u200d"  # Some scripts and many emoji need these.
 _REPLACEMENT = "\ufffd"
 
 Size = Callable[[str], int]
-"""How a service counts. It is never less than the number of characters, and grows with the text."""
+"""How a service counts characters. Never less than `len`, and monotonic."""
 
 Mark = Callable[[str, str], str]
-"""Escapes a text and puts it in a tag: `mark("b", "a < b")`. The tag "" only escapes."""
+"""Escapes a text and wraps it in a tag: `mark("b", "a < b")`. The tag "" only escapes."""
 
 
-# -- making visible ------------------------------------------------------------------------------
+# -- invisible text ------------------------------------------------------------------------------
 def lines(text: str) -> str:
-    """The text with its lines, and a sign in place of everything that cannot be seen."""
+    """Keeps line breaks and replaces invisible characters."""
     unified = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", "    ")
     return "".join(_REPLACEMENT if _is_hidden(char) and char not in _JOINERS else char for char in unified).strip()
 
@@ -56,18 +56,18 @@ def _is_hidden(char: str) -> bool:
 
 # -- cutting -------------------------------------------------------------------------------------
 def utf16_size(text: str) -> int:
-    """As Telegram counts. Others do not say how they do, and none would count more."""
+    """Telegram counts UTF-16 units. Other services do not document how they count; none can count more."""
     return len(text) + sum(char > "\uffff" for char in text)
 
 
 def cut(text: str, limit: int, size: Size = utf16_size) -> str:
-    """The longest beginning that is within the limit."""
+    """The longest prefix within the limit."""
     ends = range(min(len(text), max(limit, 0)) + 1)
     return text[: bisect_right(ends, limit, key=lambda end: size(text[:end])) - 1] if limit > 0 else ""
 
 
 def shortened(text: str, limit: int, size: Size = utf16_size) -> str:
-    """The text, or its beginning and an ellipsis."""
+    """The text, or a prefix with an ellipsis."""
     if len(text) <= limit and size(text) <= limit:
         return text
     return cut(text, limit - size("…"), size) + "…"
@@ -75,7 +75,7 @@ def shortened(text: str, limit: int, size: Size = utf16_size) -> str:
 
 # -- details -------------------------------------------------------------------------------------
 class Details(NamedTuple):
-    """JSON for people. `note` says how much was left out, and is empty if nothing was."""
+    """Indented JSON. `note` says how much was cut, and is empty if nothing was."""
 
     text: str
     note: str = ""
@@ -85,7 +85,7 @@ NO_DETAILS = Details("")
 
 
 def details_of(details: Json, limit: int, size: Size = utf16_size) -> Details:
-    """What cannot be seen is written as JSON escapes it, so that the text still says exactly what the details are."""
+    """Invisible characters are written as JSON escapes, so that the text is exact."""
     if details is None or details in ({}, []):
         return NO_DETAILS
     whole = json.dumps(details, ensure_ascii=False, indent=2, sort_keys=True)
@@ -97,7 +97,7 @@ def details_of(details: Json, limit: int, size: Size = utf16_size) -> Details:
 
 
 def without_fences(text: str) -> str:
-    """The same JSON, in which nothing ends a block of code in Markdown."""
+    """Escapes backquotes, so that the JSON cannot end a Markdown code block."""
     return text.replace("```", "\\u0060\\u0060\\u0060")
 
 
@@ -128,14 +128,14 @@ def when(moment: datetime) -> str:
 
 
 def request_text(message: ApprovalMessage, details: Details, mark: Mark = plain, *, page: bool) -> str:
-    """The whole request. `page` writes the page's address out, where no button leads to it."""
+    """The whole request. `page` adds the address of the page, for messages without a link button."""
     paragraphs = [
         f"🔒 Approval needed: {mark('b', title_of(message))}",
         mark("", summary_of(message)),
         f"{origin(message.agent, message.job_id, mark)}\nExpires {when(message.expires_at)}",
         mark("pre", details.text) if details.text else "",
         mark("", details.note),
-        f"To look at it and decide: {mark('code', message.page_url)}" if page else "",
+        f"To view and decide: {mark('code', message.page_url)}" if page else "",
     ]
     return "\n\n".join(filter(None, paragraphs))
 
@@ -152,7 +152,7 @@ def closed_text(closed: ClosedMessage, shown: dict[str, str], mark: Mark = plain
 
 
 # -- approval messages -------------------------------------------------------------------------
-# What an approver gets to see, on every channel alike: the request, what a click on it means, and how it ended.
+# The content of messages: the request, the data of its buttons, and how it ended.
 
 
 Decision: TypeAlias = Literal["approved", "denied"]
@@ -160,7 +160,7 @@ Closing: TypeAlias = Literal["approved", "denied", "expired", "cancelled", "supe
 
 TOKEN = re.compile(r"cortex_apr_1_[A-Za-z0-9_-]{43}")
 URL = re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
-URL_LIMIT = 512  # What a button of Discord takes; all others take more.
+URL_LIMIT = 512  # The limit of a Discord button; all others allow more.
 NAME_LIMIT = 100
 REASON_LIMIT = 500
 SHOWN_SUMMARY_LIMIT = 300
@@ -168,7 +168,7 @@ SHOWN_SUMMARY_LIMIT = 300
 
 @dataclass(frozen=True, slots=True)
 class ApprovalMessage:
-    """A request as one addressee gets it: `token` is theirs alone.
+    """A request to one addressee, with their own token.
 
     `page_url` opens the page with the two buttons. `approve_url` and `deny_url` take a POST; no message links to them.
     """
@@ -193,18 +193,18 @@ class ApprovalMessage:
 
     @property
     def key(self) -> str:
-        """Names this message, not the request: one that is sent anew has another token, and must not pass for the old one."""
+        """Identifies this message. A message that is sent again has another token, and so another key."""
         return f"apr-{sha256(f'message {self.request_id} {self.token}'.encode()).hexdigest()[:32]}"
 
     @property
     def link(self) -> str | None:
-        """The page, if its address looks like one that chat services take: they refuse buttons to `http://localhost`."""
+        """The page, if chat services accept its address: they reject buttons that lead to `http://localhost`."""
         return self.page_url if "." in _host(self.page_url) else None
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedMessage:
-    """How a request ended. `by` is the name of whoever decided, if somebody did."""
+    """How a request ended. `by` is the name of the user who decided, if any."""
 
     outcome: Closing
     by: str | None
@@ -218,7 +218,7 @@ class ClosedMessage:
 
     @property
     def remark(self) -> str:
-        """The reason, in one line; empty if none was given."""
+        """The reason on one line; empty if none was given."""
         return f"Reason: {shortened(one_line(self.reason), REASON_LIMIT)}" if self.reason else ""
 
     @property
@@ -228,7 +228,7 @@ class ClosedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where one channel reaches one approver. Not shown: it is personal, and may open a door by itself."""
+    """The address of an approver on one channel. Hidden from logs: it is personal, and may work as a credential."""
 
     id: str = field(repr=False)
     kind: Literal["user", "channel"] = "user"
@@ -236,7 +236,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message that was sent, as it is stored: enough to edit it, and no secret."""
+    """A sent message as stored: enough to edit it, and no secret."""
 
     message_id: str
     where: Mapping[str, Any]
@@ -244,7 +244,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """Somebody pressed a button. `answer_to` is where the service waits for an answer, if it wants one of its own."""
+    """A pressed button. `answer_to` is where the service expects a separate reply, if it does."""
 
     token: str = field(repr=False)
     decision: Decision
@@ -258,7 +258,7 @@ _HEADLINES: dict[Closing, str] = {
     "denied": "❌ Denied",
     "expired": "⏰ Expired without a decision",
     "cancelled": "🚫 Cancelled",
-    "superseded": "🔁 Asked again in other words",
+    "superseded": "🔁 Replaced by a newer request",
 }
 
 
@@ -268,19 +268,19 @@ _DECISIONS = {letter: decision for decision, letter in _LETTERS.items()}
 
 
 def button_data(decision: Decision, token: str) -> str:
-    """58 bytes. Telegram takes 64, Discord 100, Slack 2,000."""
+    """58 bytes. Limits: Telegram 64, Discord 100, Slack 2,000."""
     return f"{_LETTERS[decision]}:{token}"
 
 
 def button_meaning(data: object) -> tuple[Decision, str] | None:
-    """The decision and the token; None for whatever is not one of our buttons."""
+    """Returns the decision and the token, or None if the data is not of our buttons."""
     letter, _, token = data.partition(":") if isinstance(data, str) else ("", "", "")
     return (_DECISIONS[letter], token) if letter in _DECISIONS and TOKEN.fullmatch(token) else None
 
 
-# -- what is kept of a message -------------------------------------------------------------------
-def shown_of(message: ApprovalMessage) -> dict[str, str]:
-    """What a closed message still says. Stored with the message, so nothing of its token or links is in here."""
+# -- stored messages -----------------------------------------------------------------------------
+def message_view(message: ApprovalMessage) -> dict[str, str]:
+    """The text that a closed message keeps. It is stored, so it contains neither token nor links."""
     return {
         "title": title_of(message),
         "summary": summary_of(message, SHOWN_SUMMARY_LIMIT),
@@ -290,7 +290,7 @@ def shown_of(message: ApprovalMessage) -> dict[str, str]:
 
 
 def _check_url(url: object, name: str) -> None:
-    """Without repeating it: it holds the token."""
+    """The error does not repeat the URL, which contains the token."""
     if not isinstance(url, str) or len(url) > URL_LIMIT or not URL.fullmatch(url) or not _host(url):
         raise InvalidInput(
             f"{name} must be an address of at most {URL_LIMIT} ASCII characters, with https:// or http://.", field=name
@@ -305,14 +305,14 @@ def _host(url: str) -> str:
 
 
 # -- approval notices --------------------------------------------------------------------------
-# A request as the message that asks somebody about it, and how it ended as the message that says so.
+# Converts requests to messages.
 
 
 _LEADS: dict[Purpose, str] = {"remind": "Reminder: ", "escalate": "Escalated to you: "}
 
 
 def message_of(request: ApprovalRequest, purpose: Purpose, token: ApprovalToken, public_url: str) -> ApprovalMessage:
-    """`public_url` is where approvers reach the plane; what is behind it must be what the HTTP API serves."""
+    """`public_url` is the address of the server for approvers."""
     base, secret = public_url.rstrip("/"), token.plaintext
     return ApprovalMessage(
         title=_title(request, purpose),
@@ -330,7 +330,7 @@ def message_of(request: ApprovalRequest, purpose: Purpose, token: ApprovalToken,
 
 
 def closed_of(request: ApprovalRequest) -> ClosedMessage:
-    """Of a request that is closed."""
+    """The closing message of a closed request."""
     assert request.closed_at is not None
     return ClosedMessage(_closing(request), request.decided_by_name, request.reason, request.closed_at)
 
@@ -341,7 +341,7 @@ def sent_of(notification: Notification) -> Sent:
 
 
 def key_of(request: ApprovalRequest, notification: Notification) -> str:
-    """Names one message of a request without telling anything about it."""
+    """Identifies one message of a request by an opaque key."""
     parts = (notification.user_account_id, notification.channel_type, notification.channel_user_id, notification.message_id)
     return derived_id(request.id, "\n".join(map(str, parts)))
 
@@ -358,8 +358,8 @@ def _title(request: ApprovalRequest, purpose: Purpose) -> str:
 
 
 def _summary(request: ApprovalRequest) -> str:
-    """What the title does not say already."""
+    """The text that is not in the title already."""
     text = request.action_summary.strip()
     said = len(text) <= TITLE_LIMIT and len(text.splitlines()) == 1
-    missing = f"It needs {request.quorum} approvals; {request.votes} so far." if request.quorum > 1 else ""
+    missing = f"{request.quorum} approvals are needed; {request.votes} so far." if request.quorum > 1 else ""
     return "\n\n".join(filter(None, ["" if said else text, request.why_again, missing]))

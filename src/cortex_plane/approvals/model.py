@@ -1,14 +1,12 @@
-"""Approval requests, votes and tokens, and what a handler says when it asks.
-
-Approvals: what is asked of people, who may decide, and what follows.
+"""Approval requests, votes and notifications; what a handler passes to `ctx.approval` and gets back.
 
 open ──▶ approved ─▶ RUNNING
-     ──▶ denied ───▶ FAILED, or RUNNING where the handler is to hear of it
-     ──▶ expired ──▶ as `on_expiry` says: fail, deny, approve, or go on with a default
+     ──▶ denied ───▶ FAILED, or RUNNING with on_denial="raise"
+     ──▶ expired ──▶ by `on_expiry`: fail, deny, approve, or continue with a default
      ──▶ cancelled, with its job
-     ──▶ superseded: the code words it otherwise now, and asks again
+     ──▶ superseded: the code changed the wording, and asks again
 
-`decision` is what people did (or did not do in time); `outcome` is what that means for the job.
+`decision` is what the approvers decided, or "expired"; `outcome` is what follows for the job.
 """
 
 from __future__ import annotations
@@ -36,12 +34,12 @@ OnChange = Literal["ask", "keep", "fail"]
 Purpose = Literal["ask", "remind", "escalate", "settle"]
 
 NOTIFY_AGENT = "cortex.notify"
-"""Its jobs have the payload {"approval_request_id", "user_account_id", "purpose"}; a token is never in one."""
+"""The payload of its jobs is {"approval_request_id", "user_account_id", "purpose"}. It never contains a token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approvers:
-    """Who is asked, by id; nobody named means whoever the session or the tenant has for it."""
+    """The approvers by id. Empty: the user of the job's session, or all approvers of the tenant."""
 
     users: tuple[UserId, ...] = ()
     groups: tuple[UserGroupId, ...] = ()
@@ -62,10 +60,10 @@ NOBODY = Approvers()
 
 @dataclass(frozen=True, slots=True)
 class NewApproval:
-    """A checked request; `core.approval_rules.new_approval` makes one of what a handler asks for.
+    """A validated request, created by `approvals.rules.new_approval`.
 
-    `token_hash` is the hash of a token that is never sent: it ties the waiting job to this request. `action_details`,
-    `editable` and `default` are in normal form.
+    `token_hash` is the hash of a token that is never sent. It links the waiting job to this request. `action_details`,
+    `editable` and `default` are canonical JSON.
     """
 
     id: ApprovalId
@@ -90,7 +88,7 @@ class NewApproval:
     default: Json = None
     on_denial: OnDenial = "fail"
     supersedes: ApprovalId | None = None
-    """The request that asked for the same thing in other words."""
+    """The earlier request for the same gate, with another wording."""
 
     @property
     def digest(self) -> str:
@@ -99,7 +97,7 @@ class NewApproval:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A message to one approver, as it is kept: enough to edit it, and no secret. With an `error` it was not sent, so far."""
+    """A stored message to one approver: enough to edit it, and no secret. With an `error`, the last attempt to send failed."""
 
     user_account_id: UserId
     channel_type: str
@@ -112,7 +110,7 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """`by` is what others are shown of the voter; `door` is where the vote came from."""
+    """`by` is the display name of the voter; `door` is the interface that the vote came from."""
 
     user_id: UserId
     by: str
@@ -124,7 +122,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """An earlier request for the same gate, as its successor shows it."""
+    """Summary of the earlier request for the same gate, shown with its successor."""
 
     id: ApprovalId
     job_id: JobId
@@ -136,7 +134,7 @@ class Superseded:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A request as the database holds it."""
+    """A stored request."""
 
     id: ApprovalId
     job_id: JobId
@@ -149,7 +147,7 @@ class ApprovalRequest:
     action_details: Json
     digest: str
     designated: bool
-    """Only `approvers` may decide (and, once escalated, `escalate_to`); otherwise whoever may approve in the tenant."""
+    """True: only `approvers` may decide (and, once escalated, `escalate_to`). False: all approvers of the tenant may."""
     approvers: Approvers
     escalate_to: Approvers
     quorum: int
@@ -170,7 +168,7 @@ class ApprovalRequest:
     outcome: ApprovalOutcome | None
     decided_by: UserId | None
     decided_by_name: str | None
-    """What others are shown of them."""
+    """Display name of the user who decided."""
     reason: str | None
     edited_details: Json
     used_at: datetime | None
@@ -184,7 +182,7 @@ class ApprovalRequest:
 
     @property
     def why_again(self) -> str:
-        """Why approvers are asked once more; empty when it is the first time."""
+        """Why approvers are asked again; empty for the first request."""
         earlier = self.supersedes
         if earlier is None:
             return ""
@@ -193,23 +191,23 @@ class ApprovalRequest:
         if earlier.job_id != self.job_id:
             return f"Asked again: the job is run again. In its first run this was {was}."
         return (
-            f"Asked again: the agent's code words this request otherwise than before. The earlier wording was {was}; "
-            "that does not count for this one."
+            f"Asked again: the agent's code has changed the wording of this request. The earlier request was {was}; "
+            "that decision does not apply to this one."
         )
 
     @property
     def is_as_shown(self) -> bool:
-        """What is stored is still what was asked."""
+        """Whether the stored text still matches the digest that was taken when the request was opened."""
         return self.digest == digest_of(self.tenant_id, self.job_id, self.gate_key, self.action_summary, self.action_details)
 
     @property
     def details(self) -> Json:
-        """What was approved: as it was shown, or as the approver changed it."""
+        """The details as edited by the approver, or else as shown."""
         return self.action_details if self.edited_details is None else self.edited_details
 
 
 def digest_of(tenant_id: TenantId, job_id: JobId, gate_key: str, summary: str, details: Any) -> str:
-    """SHA-256 over the normal form of what was shown, where, and for whom."""
+    """SHA-256 of the canonical JSON of tenant, job, gate, summary and details."""
     shown = {"tenant": tenant_id, "job": job_id, "gate": gate_key, "summary": summary, "details": details}
     text = json.dumps(normal(shown), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sha256(text.encode()).hexdigest()
@@ -217,34 +215,35 @@ def digest_of(tenant_id: TenantId, job_id: JobId, gate_key: str, summary: str, d
 
 class ApprovalNotFound(NotFound):
     def __init__(self, request_id: str) -> None:
-        super().__init__(f"There is no approval {request_id}. To see what waits: cortex approvals list")
+        super().__init__(f"There is no approval {request_id}. To list open approvals: cortex approvals list")
         self.request_id = request_id
 
 
 class ApprovalClosed(Conflict):
     def __init__(self, request_id: str) -> None:
-        super().__init__(f"Approval {request_id} is closed or out of time; nobody is to be asked any more.")
+        super().__init__(f"Approval {request_id} is closed or expired, so no reminder was sent.")
         self.request_id = request_id
 
 
 class AmbiguousApproval(InvalidInput):
     def __init__(self, prefix: str, matches: Sequence[str]) -> None:
         super().__init__(
-            f"{prefix} fits {len(matches)} approvals or more: {', '.join(matches[:3])}, … Give more of the id.", field="id"
+            f"{prefix} matches {len(matches)} or more approvals: {', '.join(matches[:3])}, … Give more characters of the id.",
+            field="id",
         )
 
 
 # -- gates -------------------------------------------------------------------------------------
-# What a handler says when it asks for an approval, and what it gets back.
+# What a handler passes to `ctx.approval`, and what it gets back.
 
 
 Names = str | Sequence[str]
-"""Users by name, groups as `group:NAME`; one, or several."""
+"""One or several names of users, or `group:NAME` for groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """Who may decide as well, and is asked, when nobody has decided for so long."""
+    """Additional approvers, who are asked if there is no decision after `after`."""
 
     to: Names
     after: float | timedelta
@@ -252,7 +251,7 @@ class Escalation:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One request as the handler words it. Nothing of it is checked yet."""
+    """One request as the handler passed it, not yet validated."""
 
     summary: str
     details: Any = None
@@ -271,10 +270,10 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What people decided.
+    """The result of an approval.
 
-    `details` is what holds now: as it was shown, as the approver changed it (`edited`), or the gate's default when nobody
-    decided in time. `decided_by` is a name; None when nobody decided.
+    `details` are the details as shown, as the approver changed them (`edited`), or the gate's default if the request
+    expired. `decided_by` is a name; None if the request expired.
     """
 
     outcome: Literal["approved", "denied", "defaulted"]
@@ -302,7 +301,7 @@ class Approval:
 
     @classmethod
     def of(cls, request: ApprovalRequest) -> Approval:
-        """Of a request that is closed, and lets its job go on."""
+        """The result of a closed request whose job resumes."""
         match request.outcome:
             case "approved":
                 outcome: Literal["approved", "denied", "defaulted"] = "approved"
@@ -311,5 +310,5 @@ class Approval:
             case _:
                 outcome = "denied"
         details = request.default if outcome == "defaulted" else request.details
-        reason = "nobody decided in time" if request.decision == "expired" else request.reason
+        reason = "no decision in time" if request.decision == "expired" else request.reason
         return cls(outcome, request.decided_by_name, reason, details, request.edited_details is not None)

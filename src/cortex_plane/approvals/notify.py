@@ -1,9 +1,9 @@
-"""Tells approvers, on all their channels, what is asked of them, and afterwards how it ended.
+"""Notifies approvers of requests on all their channels, and updates the messages when the request is closed.
 
-One job for a person ──▶ one job for each of their channels: a token, committed ──▶ the message ──▶ what came of it is recorded
-The request is closed ──▶ one job for a person ──▶ one job for each message that they were sent: it is edited
+one job per approver ──▶ one job per channel: commit a token ──▶ send the message ──▶ record the delivery
+the request closes ──▶ one job per approver ──▶ one job per sent message: edit it
 
-Each is tried again by itself, so that one that hangs or fails holds up no other.
+Each job is retried separately, so that one that hangs or fails does not delay the others.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from cortex_plane.json import encode
 from cortex_plane.people.model import LinkedChannel, UserId
 from cortex_plane.worker.failures import PermanentFailure, RetryLater
 
-# At most a quarter of an hour apart, for about half a day: whoever comes back is asked soon.
 if TYPE_CHECKING:
     from cortex_plane.stores import Store
 
+# Retries for about half a day, at most 15 minutes apart, so that a recovered service is used soon.
 NOTIFY_CONFIG = AgentConfig(
     queue=INTERNAL_QUEUE,
     retry=RetryPolicy(max_retries=100, backoff=Backoff(base_seconds=5.0, max_seconds=900.0)),
@@ -46,10 +46,10 @@ SETTINGS = {
     "slack": "CORTEX_SLACK_BOT_TOKEN",
     "email": "CORTEX_SMTP_URL",
 }
-"""What makes a channel available."""
+"""The setting that enables each channel."""
 
 WITHOUT_EDITS = frozenset({"email", "webhook"})
-"""Whose messages cannot be edited, also as seen from a worker that lacks their setting."""
+"""Channels whose messages cannot be edited, known even to workers on which the channel is not configured."""
 
 WORDS_LIMIT = 500
 REVOKED = "the channel was unlinked, or the account disabled"
@@ -86,7 +86,7 @@ def notify_agent(
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """One person who is to be told something about one request."""
+    """One approver to notify about one request."""
 
     ctx: Context
     request: ApprovalRequest
@@ -128,15 +128,15 @@ class Notifier:
     async def _deliver(self, errand: Errand, link: LinkedChannel) -> Output:
         channel = self._channel(errand, link.channel_type)
         token = mint(self.token_bytes(TOKEN_BYTES))
-        # The hash goes first: a message must never lead to a door that does not know it.
+        # Store the hash first: a message must never contain a token that the server does not know.
         if not await self._put(errand, link, token):
-            errand = await self._anew(errand)
+            errand = await self._reloaded(errand)
             return _not_sent(REVOKED) if errand.request.is_open else await self.settle(errand)
         notification = await self._sent(errand, link, channel, token)
         is_open = await self.store.approvals.record_notification(errand.request.id, notification, token.hash)
         sent: Output = {"sent": True, "channel": link.channel_type}
-        # Decided while the message was on its way: the message that was just recorded needs its closing edit too.
-        return sent if is_open else {**sent, **await self.settle(await self._anew(errand))}
+        # The request was decided while the message was being sent, so this message needs its closing edit too.
+        return sent if is_open else {**sent, **await self.settle(await self._reloaded(errand))}
 
     async def _links(self, errand: Errand) -> list[LinkedChannel]:
         user = await self.store.people.get_user(errand.user_id)
@@ -154,10 +154,10 @@ class Notifier:
             sent = await channel.send(message, Address(link.channel_user_id))
         return Notification(errand.user_id, link.channel_type, link.channel_user_id, sent.message_id, dict(sent.where))
 
-    # -- saying how it ended ---------------------------------------------------------------------
+    # -- closing messages -----------------------------------------------------------------------
 
     async def settle(self, errand: Errand) -> Output:
-        """Submits one job for each message that is to say how the request ended. Idempotent: the ids of the jobs are derived."""
+        """Submits one job for each message to close. Idempotent: job ids are derived."""
         parts = [
             (derived_id(errand.request.id, f"settle {name}"), {"purpose": "settle", "message": key_of(errand.request, one)})
             for name, one in self._to_close(errand).items()
@@ -165,7 +165,7 @@ class Notifier:
         return await self._submit(errand, parts)
 
     def _to_close(self, errand: Errand) -> dict[str, Notification]:
-        """Every message that can be edited; of those that cannot, the last one to each address."""
+        """All editable messages; of messages that cannot be edited, the last one to each address."""
         found: dict[str, Notification] = {}
         for one in errand.request.notifications:
             if one.user_account_id == errand.user_id and one.error is None:
@@ -178,24 +178,24 @@ class Notifier:
         request = errand.request
         found = next((one for one in request.notifications if key_of(request, one) == message), None)
         if found is None or request.is_open:
-            return _not_sent("there is no such message")
+            return _not_sent("the message does not exist")
         channel = self._channel(errand, found.channel_type)
         with translated():
             await channel.edit(sent_of(found), closed_of(request))
         return {"edited": True, "channel": found.channel_type}
 
-    async def _anew(self, errand: Errand) -> Errand:
+    async def _reloaded(self, errand: Errand) -> Errand:
         request = await self.store.approvals.get(errand.request.id)
         return errand if request is None else Errand(errand.ctx, request, errand.user_id, errand.purpose)
 
-    # -- what both need --------------------------------------------------------------------------
+    # -- helpers --------------------------------------------------------------------------------
 
     def _channel(self, errand: Errand, channel_type: str) -> Channel:
         channel = self.channels.get(channel_type)
         if channel is None:
             raise PermanentFailure(
-                f"This worker cannot send by {channel_type}. Set {SETTINGS.get(channel_type, 'Plane(channels=…)')} for all "
-                f"workers, then: cortex jobs retry {errand.ctx.job_id}"
+                f"Channel {channel_type} is not configured on this worker. Set {SETTINGS.get(channel_type, 'Plane(channels=…)')} "
+                f"for all workers, then run: cortex jobs retry {errand.ctx.job_id}"
             )
         return channel
 
@@ -221,7 +221,7 @@ class Notifier:
 
 @contextmanager
 def translated(token: ApprovalToken | None = None) -> Iterator[None]:
-    """What a channel raises, as a job fails. A channel of somebody's own may say anything; the token is never repeated."""
+    """Translates errors of channels to failures of the job. Custom channels may raise anything. Removes the token."""
 
     def words(error: Exception) -> str:
         return str(error) if token is None else str(error).replace(token.plaintext, "[hidden]")

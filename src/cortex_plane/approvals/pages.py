@@ -1,4 +1,4 @@
-"""The inbox, for an approver on a phone: what is asked, for how long it keeps, and two buttons."""
+"""Dashboard pages: the approval inbox and one request. Laid out for phones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cortex_plane.approvals.decisions import told as words_for
 from cortex_plane.approvals.http import only_here, person_of
 from cortex_plane.approvals.model import ApprovalId, ApprovalRequest, Verdict
 from cortex_plane.approvals.rules import is_named
-from cortex_plane.approvals.service import decide_approval, see_approval
+from cortex_plane.approvals.service import decide_approval, find_visible_approval
 from cortex_plane.dashboard.flash import Note, go_to, told
 from cortex_plane.dashboard.render import page
 from cortex_plane.errors import Denied, InvalidInput, NotFound
@@ -40,7 +40,7 @@ async def inbox(
     plane: ThePlane,
     show: Annotated[str, Query(pattern="^(mine|open|all)?$")] = "",
 ) -> Response:
-    """One's own first; those who may look at jobs also see what waits for others, and what was decided."""
+    """Shows the user's own requests first. Viewers can also list all open and all closed requests."""
     may_see_all = caller.may(Role.VIEWER)
     store = plane.store
     mine = await _mine(plane, caller)
@@ -64,7 +64,7 @@ async def inbox(
 @router.get("/approvals/requests/{approval_id}")
 async def one(request: Request, caller: Anyone, plane: ThePlane, approval_id: IdPath) -> Response:
     store = plane.store
-    found = await see_approval(store, caller, approval_id, only_here=only_here(request))
+    found = await find_visible_approval(store, caller, approval_id, only_here=only_here(request))
     votes, is_mine = await store.approvals.votes(found.id), await _is_mine(plane, caller, found)
     told_to = await plane.approvals.notifications(found)
     stuck = (await store.approvals.undecidable([found.id])).get(found.id)
@@ -81,7 +81,7 @@ async def decide_many(
     reason: Reason = "",
 ) -> Response:
     if not ids:
-        return go_to("/approvals", Note("refused", "Nothing was chosen. Tick those that you mean."))
+        return go_to("/approvals", Note("refused", "Select at least one request."))
 
     async def work() -> str:
         return _said_of_many([await _tried(request, caller, plane, one, decision, reason) for one in dict.fromkeys(ids)])
@@ -106,7 +106,7 @@ async def decide(
 
 
 async def _mine(plane: Plane, caller: Caller) -> list[ApprovalRequest]:
-    """What waits for them in this tenant, and what they are asked by name or by a group, wherever that is."""
+    """Requests for this user: of this tenant, and those of any tenant that name them or their groups."""
     if caller.user_id is None:
         return []
     store = plane.store
@@ -116,7 +116,7 @@ async def _mine(plane: Plane, caller: Caller) -> list[ApprovalRequest]:
 
 
 async def _is_mine(plane: Plane, caller: Caller, request: ApprovalRequest) -> bool:
-    """However much waits for them besides: of what waits for them up to this one, it is the newest."""
+    """Reads one row: the newest request for this user that is not newer than this one."""
     if caller.user_id is None:
         return False
     behind = ApprovalId(str(UUID(int=UUID(request.id).int + 1)))
@@ -128,7 +128,7 @@ async def _decide(
     request: Request, caller: Caller, plane: Plane, approval_id: str, decision: Verdict, reason: str, edits: str = ""
 ) -> Answer:
     person, store = person_of(request, caller), plane.store
-    seen = await see_approval(store, caller, approval_id, only_here=only_here(request))
+    seen = await find_visible_approval(store, caller, approval_id, only_here=only_here(request))
     changed = _edits(edits, seen) if decision == "approved" else None
     return await decide_approval(store, seen.id, person, decision, reason=reason or None, edits=changed, door=DOOR)
 
@@ -136,7 +136,7 @@ async def _decide(
 async def _tried(
     request: Request, caller: Caller, plane: Plane, approval_id: str, decision: Verdict, reason: str
 ) -> Answer | NotFound:
-    """One that is not there does not keep the others from it."""
+    """A missing request does not affect the others."""
     try:
         return await _decide(request, caller, plane, approval_id, decision, reason)
     except NotFound as error:
@@ -144,7 +144,7 @@ async def _tried(
 
 
 def _edits(text: str, request: ApprovalRequest) -> Any:
-    """None where nothing was changed: then what was shown is what is approved."""
+    """Returns None if nothing was changed: the details are approved as shown."""
     if not text.strip() or not request.editable:
         return None
     try:
@@ -165,5 +165,5 @@ def _said_of_many(answers: Sequence[Answer | NotFound]) -> str:
     said = f"Decided {len(answers) - len(refused)}."
     if refused:
         first = refused[0]
-        raise Denied(f"{said} {len(refused)} could not be: {first if isinstance(first, NotFound) else words_for(first)}")
+        raise Denied(f"{said} {len(refused)} could not be decided: {first if isinstance(first, NotFound) else words_for(first)}")
     return said

@@ -1,4 +1,4 @@
-"""Approvals, from rows to the values of core and back."""
+"""Converts between database rows and approval values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def new_values(request: NewApproval) -> dict[str, Any]:
-    """What is stored of a request as it is asked for."""
+    """Column values of a new request."""
     return {
         "id": request.id,
         "job_id": request.job_id,

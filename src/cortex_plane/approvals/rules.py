@@ -1,7 +1,7 @@
 """Lifetimes, reminders, escalation, quorum, and who may decide.
 
-How long people have to decide: what an agent says about all its requests, and the ceiling of the plane. Nothing that is asked
-for is cut: what is too long is refused, with the field.
+The lifetime of a request has a default per agent and a maximum per agent and plane. Values over the maximum are refused,
+never reduced; the error names the field.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ def checked_seconds(value: Any, field: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalConfig:
-    """How long an agent's requests are valid: when they say nothing, and at most. In `agent.skill_config`. Without a maximum of
-    its own, an agent has the plane's."""
+    """Default and maximum lifetime of an agent's requests, stored in `agent.skill_config`. Default maximum: the plane's."""
 
     token_ttl_seconds: float | None = None
     max_ttl_seconds: float | None = None
@@ -59,7 +58,7 @@ class ApprovalConfig:
         usual, most = self.token_ttl_seconds, self.max_ttl_seconds
         if usual is not None and most is not None and usual > most:
             raise InvalidInput(
-                f"approval_ttl is {duration(usual)}, and no approval may wait longer than {duration(most)}.",
+                f"approval_ttl is {duration(usual)}, but approval_max_ttl is {duration(most)}.",
                 field="approval.token_ttl_seconds",
             )
 
@@ -68,10 +67,10 @@ class ApprovalConfig:
         return DEFAULT_CEILING_SECONDS if self.max_ttl_seconds is None else self.max_ttl_seconds
 
     def under(self, ceiling_seconds: float) -> ApprovalConfig:
-        """With the maximum of a plane, which no agent may exceed."""
+        """Applies the maximum of the plane. Raises InvalidInput if the agent's own maximum is greater."""
         if self.max_ttl_seconds is not None and self.max_ttl_seconds > ceiling_seconds:
             raise InvalidInput(
-                f"approval_max_ttl is {duration(self.max_ttl_seconds)}, and on this plane no approval may wait longer than "
+                f"approval_max_ttl is {duration(self.max_ttl_seconds)}, but the maximum of this plane is "
                 f"{duration(ceiling_seconds)}. To allow it: CORTEX_APPROVAL_MAX_TTL_SECONDS",
                 field="approval.max_ttl_seconds",
             )
@@ -86,13 +85,13 @@ class ApprovalConfig:
         return cls(stored.get("token_ttl_seconds"), stored.get("max_ttl_seconds"))
 
     def ttl_seconds(self, asked: float | None) -> float:
-        """What is asked for, or what the agent says, or a day. Raises InvalidInput when more is asked for than is allowed."""
+        """Returns the requested lifetime, or the agent's default, or one day. Raises InvalidInput if it exceeds the maximum."""
         if asked is None:
             return min(DEFAULT_TTL_SECONDS, self._most) if self.token_ttl_seconds is None else self.token_ttl_seconds
         wanted = checked_seconds(asked, "ttl")
         if wanted > self._most:
             raise InvalidInput(
-                f"ttl is {duration(wanted)}, and no approval of this agent may wait longer than {duration(self._most)}. "
+                f"ttl is {duration(wanted)}, but the maximum for this agent is {duration(self._most)}. "
                 "To allow it: @plane.agent(..., approval_max_ttl=...), and the setting CORTEX_APPROVAL_MAX_TTL_SECONDS",
                 field="ttl",
             )
@@ -103,7 +102,7 @@ USUAL_CONFIG = ApprovalConfig()
 
 
 # -- approval rules ----------------------------------------------------------------------------
-# What a handler may ask of people, within which limits, and who of them may decide: checked here, stored elsewhere.
+# Validates requests and checks who may decide. Pure functions.
 
 
 SUMMARY_LIMIT = 2_000
@@ -138,11 +137,11 @@ def new_approval(
     supersedes: ApprovalId | None = None,
     check_schema: CheckSchema,
 ) -> NewApproval:
-    """A request within all limits. Raises InvalidInput naming the field."""
+    """Validates a request. Raises InvalidInput naming the field."""
     shown = normal(details, "details")
     ttl = config.ttl_seconds(ttl_seconds)
     if bool(escalate_to) != (escalate_after_seconds is not None):
-        raise InvalidInput("An escalation needs both: after how long, and to whom.", field="escalate")
+        raise InvalidInput("escalate needs both `to` and `after`.", field="escalate")
     return NewApproval(
         id=request_id,
         job_id=job_id,
@@ -182,28 +181,30 @@ def checked_reason(reason: Any) -> str | None:
 # -- who may decide ------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """Somebody who wants to decide, as they stand towards one request."""
+    """A user who wants to decide, with their relation to one request."""
 
     user: User
     groups: frozenset[UserGroupId] = frozenset()
     may_approve: bool = False
-    """By their role, in the tenant of the request."""
+    """They have the role approver in the tenant of the request."""
     is_submitter: bool = False
-    """The job is theirs: they submitted it, or it came out of their session."""
+    """They submitted the job, or it was started in their session."""
 
 
 def refusal(request: ApprovalRequest, voter: Voter) -> NotAllowed | None:
-    """Why this person may not decide about this request; None if they may."""
+    """Returns why this user may not decide this request, or None if they may."""
     if voter.user.disabled_at is not None:
         return NotAllowed("Your account is disabled.")
     if voter.user.owner_id is not None:
-        return NotAllowed("A service account decides nothing: an approval is a person's decision.")
+        return NotAllowed("Service accounts cannot decide approvals.")
     if not _is_asked(request, voter):
-        return NotAllowed("You are not among those who may decide this.")
+        return NotAllowed("You are not an approver of this request.")
     if request.no_self_approval and voter.is_submitter:
-        return NotAllowed("The job is your own; somebody else must decide this.")
+        return NotAllowed("You submitted this job, so another approver must decide.")
     if not request.is_as_shown:
-        return NotAllowed("What is stored is not what was asked for, so it cannot be approved. Cancel the job, and look into it.")
+        return NotAllowed(
+            "The stored request does not match its digest: it was changed after it was opened. Cancel the job and investigate."
+        )
     return None
 
 
@@ -212,21 +213,22 @@ def _is_asked(request: ApprovalRequest, voter: Voter) -> bool:
 
 
 def is_named(request: ApprovalRequest, user_id: UserId, groups: frozenset[UserGroupId]) -> bool:
-    """Whether the request is put to this person, by name or by a group."""
+    """Whether the request names this user, directly or through a group."""
     asked = (request.approvers, request.escalate_to) if request.escalated_at is not None else (request.approvers,)
     return any(user_id in some.users or not groups.isdisjoint(some.groups) for some in asked)
 
 
 def undecidable(quorum: int, votes: int, can_decide: int) -> str | None:
-    """Why too few people can decide; None when enough can. `can_decide` have not voted and may, now or once it is escalated."""
+    """Returns why too few people can decide, or None if enough can. `can_decide` counts users who have not voted and may decide
+    now or after escalation."""
     needed = quorum - votes
     if can_decide >= needed:
         return None
     more = "more " if votes else ""
-    who = "nobody" if can_decide == 0 else "only 1 person" if can_decide == 1 else f"only {can_decide} people"
+    who = "no one" if can_decide == 0 else "only 1 person" if can_decide == 1 else f"only {can_decide} people"
     return (
-        f"It needs {needed} {more}{'approval' if needed == 1 else 'approvals'}, and {who} can give one: nobody else is asked, "
-        "enabled and allowed to decide about it. Give somebody the role approver or put them into the group, or cancel the job."
+        f"It needs {needed} {more}{'approval' if needed == 1 else 'approvals'}, but {who} can decide. "
+        "Enable a disabled approver, give a user the role approver, add a user to the group, or cancel the job."
     )
 
 
@@ -241,8 +243,8 @@ def outcome_of_expiry(on_expiry: OnExpiry) -> ApprovalOutcome:
     return outcomes[on_expiry]
 
 
-def goes_on(outcome: ApprovalOutcome, on_denial: OnDenial) -> bool:
-    """Whether the job is RUNNING again; otherwise it has FAILED."""
+def resumes_job(outcome: ApprovalOutcome, on_denial: OnDenial) -> bool:
+    """Whether the job resumes (RUNNING); otherwise it fails (FAILED)."""
     return outcome in ("approved", "defaulted") or (outcome == "denied" and on_denial == "raise")
 
 
@@ -252,7 +254,7 @@ def denial_message(by: str, reason: str | None) -> str:
 
 def expiry_message(outcome: ApprovalOutcome, ttl_seconds: float) -> str:
     length = duration(ttl_seconds)
-    return f"Approval timed out after {length}." if outcome == "failed" else f"Approval denied: nobody decided within {length}."
+    return f"Approval timed out after {length}." if outcome == "failed" else f"Approval denied: no decision within {length}."
 
 
 def duration(seconds: float) -> str:
@@ -266,12 +268,12 @@ def duration(seconds: float) -> str:
 
 # -- checks --------------------------------------------------------------------------------------
 def _within(seconds: Any, ttl: float, field: str) -> float | None:
-    """What would come when nobody can decide any more is refused."""
+    """Checks a duration that must be shorter than the lifetime of the request."""
     if seconds is None:
         return None
     checked = checked_seconds(seconds, field)
     if checked >= ttl:
-        raise InvalidInput(f"{field} is after {duration(checked)}, and the request expires after {duration(ttl)}.", field=field)
+        raise InvalidInput(f"{field} is {duration(checked)}, but the request expires after {duration(ttl)}.", field=field)
     return checked
 
 

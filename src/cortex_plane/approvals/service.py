@@ -19,7 +19,7 @@ from cortex_plane.approvals.model import (
     Vote,
 )
 from cortex_plane.approvals.rules import checked_reason, is_named
-from cortex_plane.approvals.views import ShownNotification
+from cortex_plane.approvals.views import NotificationView
 from cortex_plane.audit.model import AuditEntry
 from cortex_plane.errors import InvalidInput
 from cortex_plane.ids import DASHES, ID_LENGTH, PART_OF_AN_ID
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 async def find_approval(store: Store, id_or_prefix: str) -> ApprovalRequest:
+    """Returns the request with this id or id prefix. Raises ApprovalNotFound, AmbiguousApproval or InvalidInput."""
     request_id = await find_approval_id(store, id_or_prefix)
     request = await store.approvals.get(request_id)
     if request is None:
@@ -48,9 +49,7 @@ async def find_approval(store: Store, id_or_prefix: str) -> ApprovalRequest:
 async def find_approval_id(store: Store, id_or_prefix: str) -> ApprovalId:
     prefix = str(id_or_prefix).strip().lower()
     if not PART_OF_AN_ID.fullmatch(prefix) or any((char == "-") != (place in DASHES) for place, char in enumerate(prefix)):
-        raise InvalidInput(
-            f"{id_or_prefix!r:.60} is not the id of an approval, nor the first four or more characters of one.", field="id"
-        )
+        raise InvalidInput(f"{id_or_prefix!r:.60} is not the id of an approval or its first four or more characters.", field="id")
     if len(prefix) == ID_LENGTH:
         return ApprovalId(prefix)
     found = await store.approvals.find(prefix)
@@ -62,24 +61,24 @@ async def find_approval_id(store: Store, id_or_prefix: str) -> ApprovalId:
 
 
 # -- find approvers ----------------------------------------------------------------------------
-# Finds the people and groups that a gate names.
+# Resolves the users and groups that a gate names.
 
 
 GROUP = "group:"
 
 
 async def find_approvers(people: PeopleStore, tenant_id: TenantId, names: Names | None, field: str = "approvers") -> Approvers:
-    """Raises InvalidInput for a name that nobody has: otherwise the request would wait for nobody."""
+    """Resolves names to ids. Raises InvalidInput for an unknown name: no one could decide such a request."""
     if names is None:
         return NOBODY
     asked = [names] if isinstance(names, str) else list(names)
     if not asked:
-        raise InvalidInput(f"{field} is empty, so nobody could decide. Leave it out, or name somebody.", field=field)
+        raise InvalidInput(f"{field} is empty, so no one could decide. Leave it out, or name a user or group.", field=field)
     users: list[UserId] = []
     groups: list[UserGroupId] = []
     for name in asked:
         if not isinstance(name, str):
-            raise InvalidInput(f"{field} takes names of users, and groups as group:NAME, not {name!r:.80}.", field=field)
+            raise InvalidInput(f"{field} must hold names of users, or group:NAME for groups, not {name!r:.80}.", field=field)
         if name.startswith(GROUP):
             groups.append(await _group(people, tenant_id, name.removeprefix(GROUP), field))
         else:
@@ -104,9 +103,9 @@ async def _group(people: PeopleStore, tenant_id: TenantId, name: str, field: str
 
 
 # -- decide approval ---------------------------------------------------------------------------
-# Decides about approval requests, for every door: by a token, as somebody who is signed in, or many at once.
+# Decides approval requests for every interface: by token, as a signed-in user, or in bulk.
 #
-# Who may decide is judged where the decision is made, in its transaction; a door only says who is there.
+# Permission is checked in the transaction that records the decision. The interface only authenticates the user.
 
 
 MOST_AT_ONCE = 1_000
@@ -116,7 +115,7 @@ EDITS_LIMIT_BYTES = 1024 * 1024
 async def decide_by_token(
     store: Store, token: object, decision: Verdict, *, reason: str | None = None, edits: Any = None, door: str
 ) -> Answer:
-    """A token is its addressee's identity. One that is malformed and one that is unknown get the same answer."""
+    """Decides as the addressee of the token. Malformed and unknown tokens get the same answer."""
     decision, reason = _checked(decision), checked_reason(reason)
     refuse_larger(edits, EDITS_LIMIT_BYTES, "details")
     found = await _addressee(store, token)
@@ -128,8 +127,8 @@ async def decide_by_token(
     )
 
 
-async def look_by_token(store: Store, token: object) -> tuple[ApprovalRequest, UserId] | None:
-    """What a token is for, and whose it is; changes nothing."""
+async def get_by_token(store: Store, token: object) -> tuple[ApprovalRequest, UserId] | None:
+    """Returns the request and the addressee of a token, or None if it is unknown. Read only."""
     found = await _addressee(store, token)
     if found is None:
         return None
@@ -147,6 +146,7 @@ async def decide_approval(
     edits: Any = None,
     door: str,
 ) -> Answer:
+    """Decides as a signed-in user. Returns the result, refusals included. Raises ApprovalNotFound or InvalidInput."""
     decision, reason = _checked(decision), checked_reason(reason)
     refuse_larger(edits, EDITS_LIMIT_BYTES, "details")
     request_id = await find_approval_id(store, id_or_prefix)
@@ -156,7 +156,7 @@ async def decide_approval(
 async def decide_approvals(
     store: Store, request_ids: Sequence[str], user_id: UserId, decision: Verdict, *, reason: str | None = None, door: str
 ) -> dict[ApprovalId, Answer]:
-    """Each by itself: one that cannot be decided does not keep the others from it."""
+    """Decides each request in its own transaction. One that cannot be decided does not affect the others."""
     decision, reason = _checked(decision), checked_reason(reason)
     if len(request_ids) > MOST_AT_ONCE:
         raise InvalidInput(f"At most {MOST_AT_ONCE:,} approvals can be decided at once.", field="ids")
@@ -182,15 +182,15 @@ def _checked(decision: Any) -> Verdict:
 
 
 # -- decide by click ---------------------------------------------------------------------------
-# Decides by a button in a chat: whoever pressed it must be the one whom the message was for.
+# Decides by a button in a chat. The user who pressed it must be the addressee of the message.
 
 
-NOT_YOURS = NotAllowed("This was sent to somebody else. Whoever it was sent to must decide; you may have a message of your own.")
+NOT_YOURS = NotAllowed("This message was sent to another user, who must decide. If you were asked too, use your own message.")
 
 
 async def decide_by_click(store: Store, channel_type: str, click: Click) -> Answer:
-    """A message may have been forwarded, or stand in a room of many: its token alone is not enough there."""
-    found = await look_by_token(store, click.token)
+    """Checks the user as well as the token: a message may be forwarded, or visible to a whole channel."""
+    found = await get_by_token(store, click.token)
     if found is None:
         return Unknown()
     _, addressee = found
@@ -201,7 +201,7 @@ async def decide_by_click(store: Store, channel_type: str, click: Click) -> Answ
 
 
 # -- list approvals ----------------------------------------------------------------------------
-# Lists approval requests: one's own inbox, those of a tenant, or those of a job; newest first.
+# Lists approval requests, newest first: the inbox of a user, of a tenant, or of a job.
 
 
 LARGEST_PAGE = 1_000
@@ -220,19 +220,19 @@ async def list_approvals(
     if not 1 <= limit <= LARGEST_PAGE:
         raise InvalidInput(f"limit must be from 1 to {LARGEST_PAGE:,}, not {limit!r:.80}.", field="limit")
     if waiting_for is not None and not open_only:
-        raise InvalidInput("Only open approvals wait for somebody: leave out either of the two.", field="open_only")
+        raise InvalidInput("waiting_for lists only open approvals: leave out waiting_for or open_only=False.", field="open_only")
     return await store.approvals.list(
         waiting_for=waiting_for, tenant_id=tenant_id, job_id=job_id, open_only=open_only, before=before, limit=limit
     )
 
 
-# -- see approval ------------------------------------------------------------------------------
-# Finds an approval request for somebody who may see it: for all others it is not there.
+# -- visible approvals -------------------------------------------------------------------------
+# Finds an approval request that the caller may see. To other callers it is reported as not found.
 
 
-async def see_approval(store: Store, caller: Caller, id_or_prefix: str, *, only_here: bool = False) -> ApprovalRequest:
-    """Those who may look at jobs or approve in its tenant, and those who are asked by name or by a group, wherever they are
-    at home. With `only_here`, nothing outside of the caller's tenant."""
+async def find_visible_approval(store: Store, caller: Caller, id_or_prefix: str, *, only_here: bool = False) -> ApprovalRequest:
+    """Viewers and approvers of the request's tenant may see it, and approvers named by user or group from any tenant.
+    With `only_here`, requests of other tenants are reported as not found."""
     request = await find_approval(store, id_or_prefix)
     if request.tenant_id == caller.tenant_id:
         if caller.may(Role.VIEWER) or (caller.may(Role.APPROVER) and not request.designated):
@@ -245,10 +245,11 @@ async def see_approval(store: Store, caller: Caller, id_or_prefix: str, *, only_
 
 
 # -- remind approval ---------------------------------------------------------------------------
-# Asks the approvers of a request anew, because somebody wants an answer now.
+# Notifies the approvers of a request again, on demand.
 
 
 async def remind_approval(store: Store, id_or_prefix: str, *, actor: str | None = None, source: str | None = None) -> None:
+    """Notifies all approvers who have not voted. Raises ApprovalClosed if the request is closed or expired."""
     request = await find_approval(store, id_or_prefix)
     details = {"job_id": request.job_id}
     entry = AuditEntry("APPROVAL_REMINDED", "approval", request.id, actor, None, source, request.tenant_id, details)
@@ -256,16 +257,17 @@ async def remind_approval(store: Store, id_or_prefix: str, *, actor: str | None 
         raise ApprovalClosed(request.id)
 
 
-# -- approvals ---------------------------------------------------------------------------------
-# Approvals as a program uses them: `plane.approvals.approve(id, by="ada")`.
+# -- service -----------------------------------------------------------------------------------
 
 
 DOOR = "program"
-"""Where a decision came from, as the audit log says it, unless it is said otherwise."""
+"""Default origin of a decision in the audit log."""
 
 
 class ApprovalService:
-    """What waits for people. Whoever decides is named, and must be allowed to; ids may be given by their first part."""
+    """`plane.approvals`: list and decide approval requests.
+
+    Ids may be shortened to a unique prefix of at least four characters. `by` names the user who decides."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
@@ -280,7 +282,16 @@ class ApprovalService:
         before: str | None = None,
         limit: int = 50,
     ) -> list[ApprovalRequest]:
-        """Newest first. `waiting_for` is somebody's name: what they may decide and have not voted on."""
+        """Lists requests, newest first.
+
+        - `waiting_for`: name of a user; only open requests that this user may decide and has not voted on.
+        - `tenant`, `job`: only requests of this tenant or job.
+        - `open_only`: without it, closed requests are listed too.
+        - `before`: id of the last request of the previous page.
+        - `limit`: from 1 to 1,000.
+
+        Raises InvalidInput, or UserNotFound for an unknown name.
+        """
         store = self._plane.store
         return await list_approvals(
             store,
@@ -293,23 +304,25 @@ class ApprovalService:
         )
 
     async def get(self, id_or_prefix: str) -> ApprovalRequest:
+        """Returns one request. Raises ApprovalNotFound, or AmbiguousApproval if the prefix fits several."""
         return await find_approval(self._plane.store, id_or_prefix)
 
     async def votes(self, id_or_prefix: str) -> Sequence[Vote]:
+        """Returns the votes on a request, oldest first. Raises ApprovalNotFound or AmbiguousApproval."""
         store = self._plane.store
         return await store.approvals.votes(await find_approval_id(store, id_or_prefix))
 
     async def asked(self, request: ApprovalRequest) -> Sequence[str]:
-        """What others are shown of those who are asked by name."""
+        """Returns the display names of the approvers named by user. Members of approver groups are not listed."""
         people = self._plane.store.people
         found = [await people.get_user(user_id) for user_id in request.approvers.users]
         return [user.label for user in found if user is not None]
 
-    async def notifications(self, request: ApprovalRequest) -> Sequence[ShownNotification]:
-        """Who was told, on which channel, and what has failed so far."""
+    async def notifications(self, request: ApprovalRequest) -> Sequence[NotificationView]:
+        """Returns the notifications of a request: approver, channel, time sent, and the last error."""
         people = self._plane.store.people
         return [
-            ShownNotification(
+            NotificationView(
                 "" if (user := await people.get_user(one.user_account_id)) is None else user.label,
                 one.channel_type,
                 one.notification_sent_at,
@@ -322,21 +335,31 @@ class ApprovalService:
     async def approve(
         self, id_or_prefix: str, *, by: str, reason: str | None = None, details: Any = None, door: str = DOOR
     ) -> Answer:
-        """`details` replaces what was shown, where the gate allows that."""
+        """Approves a request; the job resumes once the quorum is reached.
+
+        - `by`: name of the user who approves.
+        - `reason`: stored with the vote; the agent can read it.
+        - `details`: edited details, if the request is editable. None approves the details as shown.
+        - `door`: origin of the decision, for the audit log.
+
+        Returns `Decided`, `Recorded` (more votes are needed), or why it was refused: `AlreadyDecided`, `Expired`,
+        `Withdrawn`, `NotAllowed`. Raises ApprovalNotFound, UserNotFound or InvalidInput.
+        """
         return await self._decide(id_or_prefix, "approved", by, reason, details, door)
 
     async def deny(self, id_or_prefix: str, *, by: str, reason: str | None = None, door: str = DOOR) -> Answer:
+        """Denies a request; one denial closes it, whatever the quorum. Parameters, result and errors are those of `approve`."""
         return await self._decide(id_or_prefix, "denied", by, reason, None, door)
 
     async def decide_many(
         self, ids: Sequence[str], decision: Verdict, *, by: str, reason: str | None = None, door: str = DOOR
     ) -> dict[ApprovalId, Answer]:
-        """Each by itself: one that cannot be decided does not keep the others from it."""
+        """Decides each request in its own transaction. One that cannot be decided does not affect the others."""
         store = self._plane.store
         return await decide_approvals(store, ids, (await find_user(store, by)).id, decision, reason=reason, door=door)
 
     async def remind(self, id_or_prefix: str, *, actor: str | None = None, door: str = DOOR) -> None:
-        """Asks everybody anew who has not voted."""
+        """Notifies all approvers who have not voted. Raises ApprovalNotFound, or ApprovalClosed if it is closed or expired."""
         await remind_approval(self._plane.store, id_or_prefix, actor=actor, source=door)
 
     async def _decide(self, id_or_prefix: str, decision: Verdict, by: str, reason: str | None, edits: Any, door: str) -> Answer:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from cortex_plane.approvals import rows as approval_rows
-from cortex_plane.approvals.decision_store import Array, Ballot, decide, expire
+from cortex_plane.approvals.decision_store import Array, Decision, decide, expire
 from cortex_plane.approvals.model import ApprovalId, ApprovalRequest, Approvers, NewApproval, Notification, Purpose, Verdict, Vote
 from cortex_plane.approvals.rules import undecidable
 from cortex_plane.audit.model import AuditEntry
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 NO_DIGITS = "00000000-0000-0000-0000-000000000000"
 NEWER_THAN_ALL = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 MOST_PASSED_OVER = 10_000
-"""Of requests with which nothing could be done, in one look."""
+"""Maximum number of requests skipped in one pass because they could not be processed."""
 
 Act = Callable[[ApprovalId], Awaitable[bool]]
 
@@ -40,12 +40,12 @@ class ApprovalStore:
         self._database, self._new_id = database, new_id
 
     async def open(self, transition: Transition, request: NewApproval, actor: str) -> bool:
-        """Moves the job from RUNNING to WAITING_FOR_APPROVAL and stores the request, in one transaction; its approvers are
-        told by jobs of `cortex.notify`. `transition` has that status, and may bring a checkpoint and a cost.
-        False when the run was superseded: then nothing changed. The same request a second time is open already: True."""
+        """Moves the job from RUNNING to WAITING_FOR_APPROVAL and stores the request, in one transaction. Jobs of
+        `cortex.notify` notify its approvers. `transition` has that status, and may include a checkpoint and a cost.
+        Returns False, and changes nothing, if the run was superseded. Idempotent: True if this request exists already."""
         if await self._database.transact(lambda: _open(transition, request, actor, self._database.array), divisible=True):
             return True
-        return bool(await self._get([request.id]))  # The answer to the first time was lost.
+        return bool(await self._get([request.id]))  # The reply to the first attempt was lost.
 
     async def decide(
         self,
@@ -58,22 +58,22 @@ class ApprovalStore:
         door: str,
         token_hash: str | None = None,
     ) -> Answer:
-        """Consumes the request and moves its job, in one transaction; of any number of decisions exactly one wins.
-        `edits` replaces the details (None: as shown); `door` is where the decision came from, for the audit. With
-        `token_hash`, only while that token is the voter's. Raises InvalidInput when the edits are not allowed."""
-        ballot = Ballot(request_id, voter, decision, reason, edits, door, RunId(self._new_id()), token_hash)
-        return await self._database.transact(lambda: decide(ballot, self._database.array))
+        """Closes the request and moves its job, in one transaction. Of concurrent decisions, exactly one takes effect.
+        `edits` replaces the details (None: as shown); `door` is the interface, for the audit log. With `token_hash`, the
+        decision counts only while that token is the voter's. Raises InvalidInput if the edits are not allowed."""
+        given = Decision(request_id, voter, decision, reason, edits, door, RunId(self._new_id()), token_hash)
+        return await self._database.transact(lambda: decide(given, self._database.array))
 
     async def expire(self, limit: int) -> int:
-        """One transaction each: with several jobs in one, their locks could be waited for in a circle."""
+        """Expires up to `limit` requests, each in its own transaction: several jobs in one could deadlock. Returns how many."""
         return await self._each_alone(self._expired, limit)
 
-    async def chase(self, limit: int) -> int:
-        """One transaction each."""
+    async def remind_and_escalate(self, limit: int) -> int:
+        """Sends up to `limit` due reminders and escalations, each in its own transaction. Returns how many."""
         return await self._each_alone(self._due, limit)
 
     async def due(self, limit: int) -> list[tuple[ApprovalId, Purpose]]:
-        """Which open requests are to be reminded of, or to be escalated, now; none that others have locked."""
+        """Lists open requests whose reminder or escalation is due. Skips locked requests."""
         found = await self._database.read("approvals/due", limit=limit, passed_over=self._database.array([]))
         return [(ApprovalId(str(row["id"])), row["purpose"]) for row in found]
 
@@ -88,8 +88,8 @@ class ApprovalStore:
     async def _each_alone(
         self, find: Callable[[int, Sequence[ApprovalId]], Awaitable[list[tuple[ApprovalId, Act]]]], limit: int
     ) -> int:
-        """Finds what is due, and does it. Looks again behind those with which nothing could be done: they stay due, and a batch
-        full of them would be the whole batch at every look."""
+        """Processes due requests one by one. Requests that could not be processed stay due, so the next page skips them:
+        otherwise they could fill every batch."""
         done, passed_over = 0, list[ApprovalId]()
         while done < limit:
             found = await find(limit, passed_over)
@@ -102,8 +102,8 @@ class ApprovalStore:
         return done
 
     async def _alone(self, act: Act, request_id: ApprovalId) -> bool:
-        """Raises only connection trouble: a request that is locked, or that the database refuses to change, stops no other. The
-        next look finds it again."""
+        """Raises only connection errors. A request that is locked, or that fails, does not stop the others; the next pass retries
+        it."""
         try:
             return await act(request_id)
         except Contended:
@@ -119,16 +119,16 @@ class ApprovalStore:
         return await self._database.transact(lambda: expire(request_id, run_id, self._database.array), divisible=True)
 
     async def remind(self, request_id: ApprovalId, entry: AuditEntry | None = None) -> bool:
-        """Asks everybody anew who has not voted. Without an entry only if a reminder is due; with one, because somebody
-        asked for it, which is recorded. False when it changed nothing: the request is closed, or no reminder is due."""
+        """Notifies all approvers who have not voted. Without an entry, only if a reminder is due; with an entry, at once, and
+        the entry is recorded. Returns False if the request is closed, or no reminder is due."""
         return await self._database.transact(lambda: _remind(request_id, entry), divisible=True)
 
     async def escalate(self, request_id: ApprovalId) -> bool:
-        """Asks those whom the request is to be escalated to, if that is due; from now on they may decide too."""
+        """Escalates the request if that is due: notifies `escalate_to`, who may decide from now on."""
         return await self._database.transact(lambda: _escalate(request_id), divisible=True)
 
     async def next_due_in(self) -> float | None:
-        """Seconds until the next request expires or is to be reminded of or escalated; negative when one is."""
+        """Returns the seconds until the next expiry, reminder or escalation; negative if one is overdue, None if none is open."""
         [row] = await self._database.read("approvals/next_due")
         return None if row["seconds"] is None else float(row["seconds"])
 
@@ -137,7 +137,7 @@ class ApprovalStore:
         return found[0] if found else None
 
     async def find(self, prefix: str, limit: int = 5) -> list[ApprovalId]:
-        """At most five ids that begin with the prefix."""
+        """Returns up to `limit` ids that begin with the prefix."""
         low, high = prefix + NO_DIGITS[len(prefix) :], prefix + NEWER_THAN_ALL[len(prefix) :]
         return [
             ApprovalId(str(row["id"])) for row in await self._database.read("approvals/find", low=low, high=high, limit=limit)
@@ -146,7 +146,8 @@ class ApprovalStore:
     async def put_token(
         self, request_id: ApprovalId, user_id: UserId, channel_type: str, channel_user_id: str, token_hash: str
     ) -> bool:
-        """Raises Contended when the request is locked: nothing was sent yet, and whoever tries again later loses nothing."""
+        """Stores the hash of a token before it is sent. Raises Contended if the request is locked; retrying is safe.
+        Returns False if the request is closed, the address is unlinked, or the account is disabled."""
         return bool(
             await self._database.write_batch(
                 "approvals/put_token",
@@ -159,7 +160,7 @@ class ApprovalStore:
         )
 
     async def by_token(self, token_hash: str) -> tuple[ApprovalId, UserId] | None:
-        """The request that a token is for, and whose it is."""
+        """Returns the request and the addressee of a token."""
         for row in await self._database.read("approvals/by_token", token_hash=token_hash):
             return ApprovalId(str(row["approval_request_id"])), UserId(str(row["user_account_id"]))
         return None
@@ -167,12 +168,13 @@ class ApprovalStore:
     async def record_notification(
         self, request_id: ApprovalId, notification: Notification, token_hash: str | None = None
     ) -> bool:
-        """What was delivered is recorded with patience, or it would be sent again; of a failure, the next one says the same."""
+        """Records a delivery or a failure; returns whether the request is still open. A delivery is retried until it is recorded,
+        because the message would be sent again. A failure is not: the next attempt records its own."""
         script = partial(_record_notification, request_id, notification, token_hash)
         return await self._database.transact(script, divisible=notification.error is not None)
 
     async def undecidable(self, request_ids: Sequence[ApprovalId]) -> dict[ApprovalId, str]:
-        """Of open requests those that too few people can decide, with why."""
+        """Returns the open requests that too few people can decide, with the reason."""
         if not request_ids:
             return {}
         found = await self._database.read("approvals/deciders", ids=self._database.array(request_ids))
@@ -180,7 +182,7 @@ class ApprovalStore:
         return {request_id: problem for request_id, problem in problems.items() if problem is not None}
 
     async def votes(self, request_id: ApprovalId) -> Sequence[Vote]:
-        """In the order in which they were given."""
+        """Returns the votes, oldest first."""
         return [approval_rows.vote(row) for row in await self._database.read("approvals/votes", id=request_id)]
 
     async def _get(self, request_ids: Sequence[ApprovalId]) -> list[ApprovalRequest]:
@@ -199,8 +201,8 @@ class ApprovalStore:
         before: ApprovalId | None = None,
         limit: int = 50,
     ) -> list[ApprovalRequest]:
-        """Newest first. `waiting_for`: open ones that this user may decide and has not voted on, named, by a group, or
-        because it is open to all approvers of a tenant."""
+        """Lists requests, newest first. `waiting_for`: only open requests that this user may decide and has not voted on: named
+        directly, through a group, or as an approver of the tenant."""
         page = {"before": before or NEWER_THAN_ALL, "limit": limit}
         if waiting_for is not None:
             found = await self._database.read("approvals/list_for_user", user_id=waiting_for, tenant_id=tenant_id, **page)
@@ -251,13 +253,13 @@ def _open(transition: Transition, request: NewApproval, actor: str, array: Array
     )
     yield from _put_to(request.id, approvers, escalated=False)
     problem = yield from _undecidable(request.id, array)
-    yield from query("approvals/tell", request_id=request.id, purpose="ask")
+    yield from query("approvals/notify", request_id=request.id, purpose="ask")
     details = {"job_id": request.job_id, "gate": request.gate_key, "summary": request.action_summary, "digest": request.digest}
     if request.supersedes is not None:
         details["supersedes"] = request.supersedes
     yield from _record(AuditEntry("APPROVAL_REQUESTED", "approval", request.id, actor, None, None, request.tenant_id, details))
     if problem is not None:
-        yield from query("approvals/tell_undecidable", id=request.id, problem=problem)
+        yield from query("approvals/notify_undecidable", id=request.id, problem=problem)
         told = {"job_id": request.job_id, "gate": request.gate_key, "problem": problem}
         yield from _record(AuditEntry("APPROVAL_UNDECIDABLE", "approval", request.id, actor, None, None, request.tenant_id, told))
     return True
@@ -270,8 +272,7 @@ def _undecidable(request_id: ApprovalId, array: Array) -> Transaction[str | None
 
 
 def _approvers_by_session(request: NewApproval, job: Row) -> Transaction[Approvers]:
-    """The user of the session that the job came out of, while it goes on; unless they must not decide about their own, or not
-    alone."""
+    """Returns the user of the job's open session; no one if the request excludes the submitter or needs several votes."""
     if job["session_id"] is None or request.no_self_approval or request.quorum > 1:
         return Approvers()
     found = yield from query("people/get_session", id=str(job["session_id"]))
@@ -290,7 +291,7 @@ def _remind(request_id: ApprovalId, entry: AuditEntry | None) -> Transaction[boo
         return False
     if entry is not None:
         yield from query("approvals/forget_notices", id=request_id)
-    yield from query("approvals/tell", request_id=request_id, purpose="remind")
+    yield from query("approvals/notify", request_id=request_id, purpose="remind")
     yield from query("approvals/plan_reminder", id=request_id)
     if entry is not None:
         yield from _record(entry)
@@ -301,7 +302,7 @@ def _escalate(request_id: ApprovalId) -> Transaction[bool]:
     for row in (yield from query("approvals/escalate", id=request_id)):
         escalate_to = Approvers.from_json(loads(row["escalate_to"]))
         yield from _put_to(request_id, escalate_to, escalated=True)
-        yield from query("approvals/tell", request_id=request_id, purpose="escalate")
+        yield from query("approvals/notify", request_id=request_id, purpose="escalate")
         details = {"job_id": str(row["job_id"]), "escalate_to": escalate_to.to_json()}
         tenant_id = str(row["tenant_id"])
         yield from _record(AuditEntry("APPROVAL_ESCALATED", "approval", request_id, tenant_id=tenant_id, details=details))
@@ -319,8 +320,8 @@ def _record_notification(request_id: ApprovalId, sent: Notification, token_hash:
             "channel_user_id": sent.channel_user_id,
             "token_hash": token_hash,
         }
-        # A message that was made later and delivered sooner has replaced this one's token: then both are good. A token that was
-        # revoked meanwhile is not there any more, and stays void.
+        # A later message that was delivered sooner has replaced this token: then both are valid. A token that was revoked in
+        # the meantime has been deleted, and stays invalid.
         if not (yield from query("approvals/restore_token", token_hash=token_hash)):
             yield from query("approvals/replace_tokens", **values)
     for row in (yield from query("approvals/notifications", id=request_id)):
@@ -332,7 +333,7 @@ def _record_notification(request_id: ApprovalId, sent: Notification, token_hash:
 
 
 def _is_replaced(kept: dict[str, Any], by: Notification) -> bool:
-    """The same message, or a failure of that address: what came of the next try takes its place."""
+    """Whether `by` replaces this record: the same message, or a failure of the same address."""
     address = (kept["user_account_id"], kept["channel_type"], kept["channel_user_id"])
     if address != (by.user_account_id, by.channel_type, by.channel_user_id):
         return False

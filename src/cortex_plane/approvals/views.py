@@ -1,4 +1,4 @@
-"""Approval requests as they are shown to others, and whether links can work."""
+"""Approval requests as the API returns them, and the check of links in messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ State = Literal["open", "approved", "denied", "expired", "cancelled", "supersede
 
 
 @dataclass(frozen=True, slots=True)
-class ShownApproval:
+class ApprovalView:
     id: ApprovalId
     state: State
     job_id: JobId
@@ -53,16 +53,16 @@ class ShownApproval:
     edited_details: Any
     closed_at: datetime | None
     supersedes: ApprovalId | None = None
-    """The earlier request for the same gate, which the code worded otherwise."""
+    """The earlier request for the same gate, with another wording."""
     superseded: Superseded | None = None
-    """That request in short: what it said, and how it ended."""
+    """Summary of that request: its text and outcome."""
     why_again: str | None = None
-    """What approvers are told about it."""
+    """Why approvers are asked again, as they see it."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShownNotification:
-    """How one approver was told, or why not yet: `error` is of the last try."""
+class NotificationView:
+    """Delivery to one approver; `error` is that of the last attempt."""
 
     to: str
     channel: str
@@ -79,8 +79,8 @@ def state_of(request: ApprovalRequest) -> State:
     return request.decision
 
 
-def shown(request: ApprovalRequest) -> ShownApproval:
-    return ShownApproval(
+def approval_view(request: ApprovalRequest) -> ApprovalView:
+    return ApprovalView(
         id=request.id,
         state=state_of(request),
         job_id=request.job_id,
@@ -116,27 +116,27 @@ def shown(request: ApprovalRequest) -> ShownApproval:
 
 
 # -- links -------------------------------------------------------------------------------------
-# Whether the links in messages to approvers can work: where they lead, and where somebody listens.
+# Whether the links in messages to approvers point to this server.
 
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def problem_with_links(public_url: str, port: int, *, messages_go_out: bool) -> tuple[str, str] | None:
-    """What is wrong, and what to do; None when nothing is known to be. `messages_go_out`: approvers are told elsewhere than on
-    this machine, by chat or mail."""
+    """Returns what is wrong and what to do, or None. `messages_go_out`: approvers are notified by chat or e-mail, so they are
+    probably on other machines."""
     parts = urlsplit(public_url)
     if parts.hostname not in LOOPBACK:
-        return None  # A proxy or a name of this machine: whether it is reached from there is not seen from here.
+        return None  # A proxy or a name of this machine: whether approvers can reach it cannot be checked here.
     leads_to = parts.port or (443 if parts.scheme == "https" else 80)
     if port and leads_to != port:
         return (
-            f"Links in messages to approvers lead to {public_url}, and the server listens on port {port}.",
-            f"Set CORTEX_PUBLIC_URL to where approvers reach it, such as http://localhost:{port}, everywhere.",
+            f"Links in messages to approvers lead to {public_url}, but the server listens on port {port}.",
+            f"Set CORTEX_PUBLIC_URL on the server and all workers to the address that approvers use, such as http://localhost:{port}.",
         )
     if messages_go_out:
         return (
-            f"Links in messages to approvers lead to {public_url}, which only this machine reaches.",
-            "Set CORTEX_PUBLIC_URL to where approvers reach it, such as https://cortex.example.com, everywhere.",
+            f"Links in messages to approvers lead to {public_url}, which only this machine can reach.",
+            "Set CORTEX_PUBLIC_URL on the server and all workers to the address that approvers use, such as https://cortex.example.com.",
         )
     return None

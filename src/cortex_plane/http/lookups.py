@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel
 
 from cortex_plane.approvals.model import ApprovalNotFound, ApprovalRequest
-from cortex_plane.approvals.service import see_approval
+from cortex_plane.approvals.service import find_visible_approval
 from cortex_plane.errors import InvalidInput, JobNotFound, NotFound, RevisionChanged, RunNotFound
 from cortex_plane.errors import RunNotFound as JobRunNotFound
 from cortex_plane.grants.model import ExecutionNotFound, ExecutionRequest, Grant, GrantId, GrantNotFound
@@ -145,7 +145,7 @@ async def find_approval_id(request: Request, caller: Anyone, plane: ThePlane, be
     store, only_here = plane.store, "authorization" in request.headers
 
     async def seen(one: str) -> ApprovalRequest:
-        return await see_approval(store, caller, one, only_here=only_here)
+        return await find_visible_approval(store, caller, one, only_here=only_here)
 
     prefix = _prefix(beginning, "the id of an approval")
     return await _one("approval", prefix, partial(store.approvals.find, limit=MOST_APPROVALS), seen, ApprovalNotFound)

@@ -103,13 +103,13 @@ async def show(job_id: JobIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json:
 
     async with existing_plane(plane_url) as plane:
         job = await plane.jobs.get(job_id)
-        story = await plane.jobs.timeline(job.id, with_names=True)
+        timeline = await plane.jobs.timeline(job.id, with_names=True)
         chain = await plane.jobs.chain(job.id)
-        inside = await plane.jobs.details(job)
+        details = await plane.jobs.details(job)
     if as_json:
-        print_json({"job": job, **inside.document(), "runs": story.runs, "history": story.entries, "chain": chain})
+        print_json({"job": job, **details.document(), "runs": timeline.runs, "history": timeline.entries, "chain": chain})
     else:
-        print_job(job, story, inside, utc_now(), chain)
+        print_job(job, timeline, details, utc_now(), chain)
     return 0
 
 

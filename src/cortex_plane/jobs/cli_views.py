@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cortex_plane.durable.resume import UncertainCall
     from cortex_plane.jobs.model import Job, JobId, JobSummary, Run
     from cortex_plane.jobs.retry import RetryPolicy
-    from cortex_plane.jobs.timeline import Story
+    from cortex_plane.jobs.timeline import Timeline
 
 
 BAR_WIDTH = 30
@@ -102,11 +102,11 @@ def _plainly(label: str) -> str:
     return label.lower().replace("_", " ")
 
 
-def print_job(job: Job, story: Story, inside: JobDetails, now: datetime, chain: Sequence[JobSummary] = ()) -> None:
+def print_job(job: Job, timeline: Timeline, details: JobDetails, now: datetime, chain: Sequence[JobSummary] = ()) -> None:
     say = console()
     say.print(heading(f"Job {job.id}"), status(job.status, job.label))
-    say.print(indented(facts([*_facts(job, story.runs, now), *_durable_facts(job, inside)])))
-    for name, parts in _sections(job, story, inside, chain):
+    say.print(indented(facts([*_facts(job, timeline.runs, now), *_durable_facts(job, details)])))
+    for name, parts in _sections(job, timeline, details, chain):
         say.print()
         say.print(heading(name))
         for part in parts:
@@ -114,26 +114,26 @@ def print_job(job: Job, story: Story, inside: JobDetails, now: datetime, chain: 
 
 
 def _sections(
-    job: Job, story: Story, inside: JobDetails, chain: Sequence[JobSummary]
+    job: Job, timeline: Timeline, details: JobDetails, chain: Sequence[JobSummary]
 ) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Payload", [document(job.payload)]
     if job.output is not None:
         yield "Output", [document(job.output)]
     if job.error:
         yield "Error", error_parts(job.error)
-    if inside.problem:
-        yield "Checkpoint, damaged", [words(inside.problem, "red"), words(f"Its text: cortex checkpoints show {job.id}", "dim")]
-    elif inside.steps:
-        yield "Steps", [step_table(inside.steps)]
-    if inside.uncertain:
-        yield "Uncertain calls", _uncertain(job, inside.uncertain)
-    if inside.children:
-        yield "Children", [_child_table(inside.children)]
-    if story.runs:
-        yield "Runs", [_run_table(story.runs)]
+    if details.problem:
+        yield "Checkpoint, damaged", [words(details.problem, "red"), words(f"Its text: cortex checkpoints show {job.id}", "dim")]
+    elif details.steps:
+        yield "Steps", [step_table(details.steps)]
+    if details.uncertain:
+        yield "Uncertain calls", _uncertain(job, details.uncertain)
+    if details.children:
+        yield "Children", [_child_table(details.children)]
+    if timeline.runs:
+        yield "Runs", [_run_table(timeline.runs)]
     if len(chain) > 1:
         yield f"Retry chain, {sum(link.tries for link in chain)} attempts in all", [_chain_table(chain, job.id)]
-    yield "History", [_history_table(story)]
+    yield "History", [_history_table(timeline)]
 
 
 def _uncertain(job: Job, calls: Sequence[UncertainCall]) -> list[RenderableType]:
@@ -179,10 +179,10 @@ def _facts(job: Job, runs: Sequence[Run], now: datetime) -> Iterator[tuple[str, 
     yield "log", words(runs[-1].log_path) if runs and runs[-1].log_path else None
 
 
-def _durable_facts(job: Job, inside: JobDetails) -> Iterator[tuple[str, RenderableType | None]]:
+def _durable_facts(job: Job, details: JobDetails) -> Iterator[tuple[str, RenderableType | None]]:
     yield "parent", job.parent_id
-    yield "progress", bar(inside.progress) if inside.progress else None
-    yield "tokens", tokens_text(inside.tokens) if inside.tokens else None
+    yield "progress", bar(details.progress) if details.progress else None
+    yield "tokens", tokens_text(details.tokens) if details.tokens else None
     yield "cost", f"{job.cost_cents:,} cents" if job.cost_cents else None
 
 
@@ -239,17 +239,17 @@ def _run_table(runs: Sequence[Run]) -> RenderableType:
     return table(["TRY", "STATUS", "BEGAN", "TOOK", "EXIT", "ERROR"], rows, right=[0, 3])
 
 
-def _history_table(story: Story) -> RenderableType:
+def _history_table(timeline: Timeline) -> RenderableType:
     rows: list[list[RenderableType]] = []
     before: datetime | None = None
-    for entry in story.entries:
+    for entry in timeline.entries:
         rows.append(
             [
                 f"{entry.created_at:%H:%M:%S}",
                 "" if before is None else f"+{span(entry.created_at - before)}",
                 status(entry.new_status, entry.label),
-                words(story.actor(entry)),
-                one_line(story.told(entry)),
+                words(timeline.actor(entry)),
+                one_line(timeline.describe(entry)),
             ]
         )
         before = entry.created_at

@@ -24,8 +24,8 @@ from cortex_plane.jobs.events import (
     ProgressMade,
     StateChanged,
     StepRecorded,
+    TimedEvent,
     TokensUsed,
-    Told,
     as_document,
 )
 from cortex_plane.jobs.follow import START
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from cortex_plane.client import Client
     from cortex_plane.jobs.model import HistoryEntry, Job, JobId
-    from cortex_plane.jobs.timeline import Story
+    from cortex_plane.jobs.timeline import Timeline
     from cortex_plane.plane import Plane
 
 
@@ -93,7 +93,7 @@ async def _ended(plane: Plane | Client, job_id: JobId) -> Job:
     raise AssertionError("a stream ends with the end of the job")
 
 
-async def persistently(plane: Plane | Client, job_id: JobId) -> AsyncIterator[Told]:
+async def persistently(plane: Plane | Client, job_id: JobId) -> AsyncIterator[TimedEvent]:
     """The stream, taken up again where it broke when the database, or the server, was away for a while."""
     position, lost_at = START, None
     while True:
@@ -133,13 +133,13 @@ def _still_patient(error: Unavailable, lost_at: float | None, now: float) -> flo
 
 async def _tell(plane: Plane | Client, job_id: JobId, lines: Lines) -> Job:
     """Tells the watcher everything, in order, and returns the job when it has ended."""
-    story: Story | None = None
+    timeline: Timeline | None = None
     async for told in persistently(plane, job_id):
         match told.news:
             case StateChanged(entry):
-                if story is None or entry.revision > story.entries[-1].revision:
-                    story = await _patiently(plane, partial(plane.jobs.timeline, job_id))
-                lines.changed(story, entry)
+                if timeline is None or entry.revision > timeline.entries[-1].revision:
+                    timeline = await _patiently(plane, partial(plane.jobs.timeline, job_id))
+                lines.changed(timeline, entry)
             case StepRecorded():
                 lines.step(told.news)
             case TokensUsed():
@@ -181,10 +181,10 @@ class Lines:
 
             self._console.print(tokens_text(self._tokens), style="dim")
 
-    def changed(self, story: Story, entry: HistoryEntry) -> None:
+    def changed(self, timeline: Timeline, entry: HistoryEntry) -> None:
         from cortex_plane.cli.output import status, words
 
-        self._print(entry.created_at, status(entry.new_status, entry.label), words(story.told(entry)))
+        self._print(entry.created_at, status(entry.new_status, entry.label), words(timeline.describe(entry)))
 
     def step(self, step: StepRecorded) -> None:
         from cortex_plane.cli.output import one_line, words

@@ -22,8 +22,8 @@ from cortex_plane.jobs.events import (
     ProgressMade,
     StateChanged,
     StepRecorded,
+    TimedEvent,
     TokensUsed,
-    Told,
 )
 from cortex_plane.jobs.fields import Submission, SubmitOptions, check_submit_options
 from cortex_plane.jobs.follow import START
@@ -33,10 +33,10 @@ from cortex_plane.jobs.runs import RunService, run_status_named
 from cortex_plane.jobs.search import FoundJob, JobPage, JobWish
 from cortex_plane.jobs.service import JobService
 from cortex_plane.jobs.states import JobStatus, RunStatus
-from cortex_plane.jobs.timeline import Story
+from cortex_plane.jobs.timeline import Timeline
 from cortex_plane.json import loads
 from cortex_plane.queues.service import place_of
-from cortex_plane.queues.why import Reason
+from cortex_plane.queues.why import BlockedReason
 from cortex_plane.remote import RemotePage, Server, given, job_body, read_pages, submission_body, whole_id
 from cortex_plane.server_urls import ServerUnreachable
 from cortex_plane.worker.model import actor_of
@@ -98,7 +98,9 @@ ENTRY = TypeAdapter(HistoryEntry)
 DATA, COMMENT = "data:", ":"
 
 
-async def follow(server: Server, look: Callable[[], Awaitable[Job]], job_id: JobId, position: Position) -> AsyncIterator[Told]:
+async def follow(
+    server: Server, look: Callable[[], Awaitable[Job]], job_id: JobId, position: Position
+) -> AsyncIterator[TimedEvent]:
     """`look` reads the job as it is now. A server ends streams after a while: then it is asked again, from where that was. One
     that said nothing at all is away."""
     job, ended_at = await look(), None
@@ -116,13 +118,13 @@ async def follow(server: Server, look: Callable[[], Awaitable[Job]], job_id: Job
                     if document["type"] == StateChanged.type:
                         job = await look()
                     if (news := _news(document, job, position)) is not None:
-                        yield Told(at, position, news)
+                        yield TimedEvent(at, position, news)
                 elif line.startswith(COMMENT):
-                    yield Told(job.updated_at, position, NothingNew(job))
+                    yield TimedEvent(job.updated_at, position, NothingNew(job))
         if not said_something:
             raise ServerUnreachable(f"{server.url} has ended the stream before the job ended.")
     # Only now, with the connection given back: whoever hears of the end listens no further.
-    yield Told(ended_at, position, JobEnded(await look()))
+    yield TimedEvent(ended_at, position, JobEnded(await look()))
 
 
 def _news(document: dict[str, Any], job: Job, position: Position) -> News | None:
@@ -209,20 +211,20 @@ class JobClient(JobService):
         page = await self._server.get(RemotePage[FoundJob], "jobs", limit=limit, cursor=cursor, tenant=tenant, **filters)
         return JobPage(page.items, None if page.next is None else JobId(place_in("job", page.next)))
 
-    async def timeline(self, job_id: JobId, *, with_names: bool = False) -> Story:
+    async def timeline(self, job_id: JobId, *, with_names: bool = False) -> Timeline:
         entries, runs = await self.history(job_id), await self.runs(job_id)
         names = await self._client.workers.names() if with_names and runs else {}
-        return Story(entries, runs, {actor_of(worker_id): name for worker_id, name in names.items()})
+        return Timeline(entries, runs, {actor_of(worker_id): name for worker_id, name in names.items()})
 
     async def details(self, job: Job) -> JobDetails:
-        return await self._server.get(JobDetails, "jobs", job.id, "inside")
+        return await self._server.get(JobDetails, "jobs", job.id, "details")
 
-    def follow(self, job_id: JobId, position: Position = START) -> AsyncIterator[Told]:
+    def follow(self, job_id: JobId, position: Position = START) -> AsyncIterator[TimedEvent]:
         return follow(self._server, lambda: self.get(job_id), job_id, position)
 
     async def has_worker(self, job: Job) -> bool:
         """As the server sees it."""
-        reasons = await self._server.get(list[Reason], "jobs", job.id, "why")
+        reasons = await self._server.get(list[BlockedReason], "jobs", job.id, "why")
         return all(reason.code != NO_WORKER for reason in reasons)
 
     async def result(self, job_id: str, timeout: float | None = None) -> Any:
@@ -298,8 +300,8 @@ class JobClient(JobService):
         body = {"priority": priority, **given(reason=reason)}
         return (await self._server.put(Job, "jobs", job_id, "priority", body=body)).id
 
-    async def why(self, id_or_prefix: str) -> list[Reason]:
-        return await self._server.get(list[Reason], "jobs", await self.find(id_or_prefix), "why")
+    async def why(self, id_or_prefix: str) -> list[BlockedReason]:
+        return await self._server.get(list[BlockedReason], "jobs", await self.find(id_or_prefix), "why")
 
     async def list(
         self,

@@ -127,7 +127,7 @@ News = StateChanged | StepRecorded | TokensUsed | LineLogged | ProgressMade | No
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TimedEvent:
     """`position` is where to go on from once this was read."""
 
     at: datetime
@@ -135,7 +135,7 @@ class Told:
     news: News
 
 
-def as_document(told: Told) -> dict[str, Any]:
+def as_document(told: TimedEvent) -> dict[str, Any]:
     """The same for every door: one flat object whose `type` says what else it holds."""
     head = {"type": told.news.type, "position": str(told.position), "at": told.at}
     match told.news:

@@ -31,8 +31,8 @@ from cortex_plane.jobs.events import (
     ProgressMade,
     StateChanged,
     StepRecorded,
+    TimedEvent,
     TokensUsed,
-    Told,
 )
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.json import loads
@@ -129,7 +129,7 @@ START = Position()
 
 async def follow_job(
     store: Store, clock: Clock, job_id: JobId, position: Position = START, watch: JobWatch | None = None
-) -> AsyncIterator[Told]:
+) -> AsyncIterator[TimedEvent]:
     """From the position on. Where nothing is new, that is told too, so that whoever listens knows that somebody speaks.
     With a watch, which many share, it reads only when there is something new, and now and then."""
     async with AsyncExitStack() as stack:
@@ -149,10 +149,10 @@ async def follow_job(
             for told in news:
                 yield told
             if job.status.is_terminal:
-                yield Told(job.finished_at or job.updated_at, follower.position, JobEnded(job))
+                yield TimedEvent(job.finished_at or job.updated_at, follower.position, JobEnded(job))
                 return
             if not news:
-                yield Told(as_datetime(clock.now()), follower.position, NothingNew(job))
+                yield TimedEvent(as_datetime(clock.now()), follower.position, NothingNew(job))
             await clock.sleep(SHORTEST_PAUSE_SECONDS)
             await _wait(woken, look_seconds)
 
@@ -182,14 +182,14 @@ class Follower:
         self._segment = 0
         self._tokens = TokensUsed(0, 0)
 
-    async def look(self, job: Job) -> list[Told]:
+    async def look(self, job: Job) -> list[TimedEvent]:
         """`job` was read before anything else is: so nothing that precedes its end is missing."""
         found = merge(await self._states(job), await self._steps(job), await self._events(), key=_place)
         return [self._told(*one) for one in found]
 
-    def _told(self, at: datetime, news: News, moved: dict[str, int]) -> Told:
+    def _told(self, at: datetime, news: News, moved: dict[str, int]) -> TimedEvent:
         self.position = replace(self.position, **moved)
-        return Told(at, self.position, news)
+        return TimedEvent(at, self.position, news)
 
     async def _states(self, job: Job) -> list[Found]:
         told = self.position.revision

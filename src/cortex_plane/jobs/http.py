@@ -24,7 +24,7 @@ from cortex_plane.jobs.states import JobStatus, RunStatus
 from cortex_plane.people.http_sessions import check_sessions_of
 from cortex_plane.people.roles import Caller, Role
 from cortex_plane.plane import Plane
-from cortex_plane.queues.why import Reason, explain_job
+from cortex_plane.queues.why import BlockedReason, explain_job
 from cortex_plane.worker.service import find_worker
 
 router = APIRouter(prefix=f"{PREFIX}/jobs", tags=["jobs"])
@@ -136,13 +136,13 @@ async def job_chain(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[Job
 
 
 @router.get("/{job_id}/why")
-async def why_job_waits(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[Reason]:
+async def why_job_waits(caller: Viewer, plane: ThePlane, job_id: IdPath) -> list[BlockedReason]:
     """Why it is not running: every obstacle that there is."""
     job = await job_in(plane, caller, job_id)
     return await explain_job(plane.store, job, only_here=not caller.may(Role.VIEWER, everywhere=True))
 
 
-@router.get("/{job_id}/inside")
+@router.get("/{job_id}/details")
 async def job_inside(caller: Viewer, plane: ThePlane, job_id: IdPath) -> JobDetails:
     """What is recorded of it besides its states: steps, tool calls, tokens, how far it is, its children. The checkpoint itself
     has an address of its own."""

@@ -142,7 +142,7 @@ class Priority(WithReason):
 
 class Settle(Input):
     call: Text = Field(
-        min_length=1, description="The tool's name, with `#2` for its second time, as `inside` lists it.", examples=["refund"]
+        min_length=1, description="The tool's name, with `#2` for its second time, as `details` lists it.", examples=["refund"]
     )
     applied: bool = Field(description="Whether it took effect. If not, it is made when the job goes on.")
     result: Any = Field(None, description="What the call returned; only when it was applied.")

@@ -147,8 +147,8 @@ class Line:
 async def job_page(request: Request, caller: Viewer, plane: ThePlane, job_id: IdPath) -> Response:
     job = await job_in(plane, caller, job_id)
     store = plane.store
-    story = await plane.jobs.timeline(job.id, with_names=True)
-    inside = await plane.jobs.details(job)
+    timeline = await plane.jobs.timeline(job.id, with_names=True)
+    details = await plane.jobs.details(job)
     events = await store.stats.last_events(job.id, LINES)
     now = as_datetime(plane.clock.now())
     chain = await plane.jobs.chain(job.id)
@@ -159,15 +159,15 @@ async def job_page(request: Request, caller: Viewer, plane: ThePlane, job_id: Id
         caller,
         "job.html",
         job=job,
-        story=story,
-        inside=inside,
+        timeline=timeline,
+        details=details,
         why=[] if job.status.is_terminal else await explain_job(plane.store, job, only_here=only_here),
-        states=states_of(story.entries, job, now),
-        runs=runs_of(story.runs, job, now),
-        steps=steps_of(inside.steps),
+        states=states_of(timeline.entries, job, now),
+        runs=runs_of(timeline.runs, job, now),
+        steps=steps_of(details.steps),
         lines=lines,
         lines_are_all=len(events) < LINES,
-        position=_position(job, inside, events),
+        position=_position(job, details, events),
         chain=chain if len(chain) > 1 else [],
         approvals=await store.approvals.list(job_id=job.id, open_only=False),
         took=span((job.finished_at or now) - job.created_at),
@@ -240,7 +240,7 @@ def _line(event: JobEvent) -> Line:
     return Line(event.at, str(data.get("level", "info")), str(data.get("message", "")), data.get("data"))
 
 
-def _position(job: Job, inside: JobDetails, events: list[JobEvent]) -> Position:
+def _position(job: Job, details: JobDetails, events: list[JobEvent]) -> Position:
     """What the page shows already; the stream of events goes on from here."""
-    steps = max((step["step_index"] for step in inside.steps), default=0)
+    steps = max((step["step_index"] for step in details.steps), default=0)
     return Position(job.revision, steps, events[0].seq if events else 0)

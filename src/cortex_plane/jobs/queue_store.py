@@ -53,7 +53,7 @@ class Queue(Protocol):
     async def free_jobs(self, job_ids: Sequence[JobId]) -> set[JobId]:
         """Those whose rows nobody else has locked at this moment."""
 
-    async def keep_output(self, job_id: JobId, run_id: RunId, output: Blob) -> None:
+    async def save_output(self, job_id: JobId, run_id: RunId, output: Blob) -> None:
         """Keeps what a run returned apart from its job, before the transition that refers to it. If the run is not the job's
         open run, nothing is kept."""
 
@@ -173,8 +173,8 @@ class SqlQueue:
         found = await self._database.write("jobs/free", ids=self._database.array(job_ids))
         return {JobId(str(row["id"])) for row in found}
 
-    async def keep_output(self, job_id: JobId, run_id: RunId, output: Blob) -> None:
-        await self._database.write("runs/keep_output", job_id=job_id, run_id=run_id, digest=output.sha256, content=output.content)
+    async def save_output(self, job_id: JobId, run_id: RunId, output: Blob) -> None:
+        await self._database.write("runs/save_output", job_id=job_id, run_id=run_id, digest=output.sha256, content=output.content)
 
     async def closed_runs(self, runs: Sequence[tuple[JobId, RunId]]) -> dict[RunId, str | None]:
         found = await self._database.read(

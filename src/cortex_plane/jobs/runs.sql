@@ -129,7 +129,7 @@ from cortex.job_run
 where job_id = :job_id
   and id = :id;
 
--- name: keep_output
+-- name: save_output
 -- Keeps what the handler of a run returned apart from its job, for the transition that will refer to it; once.
 insert into cortex.job_blob (job_id, sha256, content, created_at)
 select j.id, cast(:digest as text), cast(:content as text), :now

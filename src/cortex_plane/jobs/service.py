@@ -21,15 +21,15 @@ from cortex_plane.jobs.model import HistoryEntry, Job, JobId, JobSummary, Run
 from cortex_plane.jobs.search import JobPage, JobWish, search_jobs
 from cortex_plane.jobs.states import JobStatus
 from cortex_plane.jobs.submission import checked, submit_jobs
-from cortex_plane.jobs.timeline import Story
+from cortex_plane.jobs.timeline import Timeline
 from cortex_plane.queues.model import DEFAULT_TTL_SECONDS
 from cortex_plane.queues.reservations import run_now
 from cortex_plane.queues.service import move_job, place_of, set_priority
-from cortex_plane.queues.why import Reason, explain_job
+from cortex_plane.queues.why import BlockedReason, explain_job
 
 if TYPE_CHECKING:
     from cortex_plane.ids import NewId
-    from cortex_plane.jobs.events import Position, Told
+    from cortex_plane.jobs.events import Position, TimedEvent
     from cortex_plane.plane import Plane
     from cortex_plane.stores import Store
 
@@ -158,15 +158,15 @@ class JobService:
         """The retry chain that a job belongs to, from the first job to the last."""
         return await self._store.jobs.chain(await self.find(id_or_prefix))
 
-    async def timeline(self, job_id: JobId, *, with_names: bool = False) -> Story:
+    async def timeline(self, job_id: JobId, *, with_names: bool = False) -> Timeline:
         """What happened to a job, in words. `with_names` looks up what the workers are called."""
-        return await Story.of(self._store, job_id, with_names=with_names)
+        return await Timeline.of(self._store, job_id, with_names=with_names)
 
     async def details(self, job: Job) -> JobDetails:
         """What is recorded of a job besides its states: steps, tools, memory, usage, approvals."""
         return await JobDetails.of(self._store, self._plane.checkpoints, job)
 
-    async def follow(self, job_id: JobId, position: Position = START) -> AsyncIterator[Told]:
+    async def follow(self, job_id: JobId, position: Position = START) -> AsyncIterator[TimedEvent]:
         """What happens to a job, as it happens, from the position on. Ends with the job."""
         stream = follow_job(self._store, self._plane.clock, job_id, position)
         async with aclosing(stream):  # type: ignore[type-var]
@@ -177,7 +177,7 @@ class JobService:
         """Waits for the job to end. Raises JobFailed, JobCancelled, or ResultNotReady after `timeout` seconds."""
         return await await_result(self._store, self._plane.clock, JobId(job_id), timeout)
 
-    async def why(self, id_or_prefix: str) -> list[Reason]:
+    async def why(self, id_or_prefix: str) -> list[BlockedReason]:
         """Why a job is not running: every obstacle that there is."""
         return await explain_job(self._store, await self.get(id_or_prefix))
 

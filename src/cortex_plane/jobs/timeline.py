@@ -35,7 +35,7 @@ PLAIN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class Timeline:
     """A job's history with what is needed to tell it."""
 
     entries: list[HistoryEntry]
@@ -43,13 +43,13 @@ class Story:
     worker_names: Mapping[str, str]
 
     @classmethod
-    async def of(cls, store: Store, job_id: JobId, *, with_names: bool = False) -> Story:
+    async def of(cls, store: Store, job_id: JobId, *, with_names: bool = False) -> Timeline:
         """`with_names` looks up what the workers are called."""
         history, runs = await store.jobs.history(job_id), await store.jobs.runs(job_id)
         workers = await store.workers.list(limit=WORKERS_KNOWN) if with_names and runs else []
         return cls(history, runs, {actor_of(worker.id): worker.name for worker in workers})
 
-    def told(self, entry: HistoryEntry) -> str:
+    def describe(self, entry: HistoryEntry) -> str:
         run = next((run for run in self.runs if run.id == entry.run_id), None)
         details: dict[str, Any] = entry.metadata or {}
         match entry.cause, entry.new_status:

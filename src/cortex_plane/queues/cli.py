@@ -34,7 +34,7 @@ def what_is_set(control: Control) -> str:
     if control.max_running is not None:
         parts.append(f"at most {control.max_running} running")
     if control.fair_share:
-        parts.append("tenants take turns")
+        parts.append("fair share")
     if control.budget_cents is not None:
         parts.append(f"budget {control.budget_cents / 100:.2f}, then {control.on_exhausted}")
     return "; ".join(parts)
@@ -58,17 +58,17 @@ def as_document(control: Control) -> dict[str, Any]:
 
 
 # -- queues ------------------------------------------------------------------------------------
-# `cortex queues`: what waits where, and what may run.
+# `cortex queues`: list, pause and limit queues.
 
 
-Queue = Annotated[str | None, Parameter(name="QUEUE", help="The queue; or give --agent or --tenant instead.")]
+Queue = Annotated[str | None, Parameter(name="QUEUE", help="The queue; alternatively --agent or --tenant.")]
 Agent = Annotated[str | None, Parameter(metavar="NAME", help="All jobs of this agent, in every queue.")]
 Tenant = Annotated[str | None, Parameter(metavar="NAME", help="All jobs of this tenant, in every queue.")]
 
 
 @watchable
 async def list_queues(*, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
-    """List the queues: how many jobs wait and run, and what is set.
+    """List queues with their waiting and running jobs and settings.
 
     Try:
         cortex queues list
@@ -84,7 +84,7 @@ async def list_queues(*, plane_url: PlaneUrl = None, as_json: AsJson = False) ->
         )
         return 0
     if not queues:
-        print("No job waits or runs, and nothing is set.")
+        print("No job is waiting or running, and nothing is set.")
         next_step("To submit one", "cortex jobs submit AGENT", plane_url)
         return 0
     states = ("ready", "later", "blocked", "held")
@@ -111,9 +111,9 @@ async def pause(
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
-    """Pause a queue, an agent or a tenant: nothing more of it is started.
+    """Pause a queue, an agent or a tenant: its jobs are no longer started.
 
-    What runs goes on, and new jobs are accepted.
+    Running jobs finish, and new jobs are accepted.
 
     Try:
         cortex queues pause mail --reason "the provider is down"
@@ -123,7 +123,7 @@ async def pause(
     async with existing_plane(plane_url) as plane:
         changed = await plane.queues.pause(queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
     _say(
-        f"Paused {what}." if changed else f"It was paused already: {what}.",
+        f"Paused {what}." if changed else f"Already paused: {what}.",
         {"paused": True, "changed": changed},
         as_json,
     )
@@ -140,7 +140,7 @@ async def resume(
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
-    """Let a paused queue, agent or tenant go on.
+    """Resume a paused queue, agent or tenant.
 
     Try:
         cortex queues resume mail
@@ -148,7 +148,7 @@ async def resume(
     what = _named(queue, agent, tenant)
     async with existing_plane(plane_url) as plane:
         changed = await plane.queues.resume(queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
-    _say(f"Resumed {what}." if changed else f"It was not paused: {what}.", {"paused": False, "changed": changed}, as_json)
+    _say(f"Resumed {what}." if changed else f"Not paused: {what}.", {"paused": False, "changed": changed}, as_json)
     return 0
 
 
@@ -156,16 +156,14 @@ async def limit(
     queue: Queue = None,
     /,
     *,
-    running: Annotated[
-        int | None, Parameter(metavar="N", help="At most so many at a time; without it the limit is lifted.")
-    ] = None,
+    running: Annotated[int | None, Parameter(metavar="N", help="Maximum number of running jobs (default: no limit).")] = None,
     agent: Agent = None,
     tenant: Tenant = None,
     reason: Reason = None,
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
-    """Limit how many jobs of a queue, an agent or a tenant run at a time, over all workers.
+    """Limit the number of running jobs of a queue, an agent or a tenant, over all workers.
 
     Try:
         cortex queues limit mail --running 5
@@ -175,7 +173,7 @@ async def limit(
     what = _named(queue, agent, tenant)
     async with existing_plane(plane_url) as plane:
         await plane.queues.limit(running, queue=queue, agent=agent, tenant=tenant, reason=reason, actor=me())
-    message = f"At most {running} jobs of {what} run at a time." if running else f"There is no limit for {what}."
+    message = f"Limited {what} to {running} running jobs." if running else f"Removed the limit of {what}."
     _say(message, {"max_running": running}, as_json)
     return 0
 
@@ -184,11 +182,11 @@ async def fair_share(
     queue: Annotated[str, Parameter(name="QUEUE", help="The queue.")],
     /,
     *,
-    off: Annotated[bool, Parameter(help="Back to one order for all.")] = False,
+    off: Annotated[bool, Parameter(help="Disable fair share.")] = False,
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
 ) -> int:
-    """Let the tenants of a queue take turns, however many jobs each has waiting.
+    """Enable fair share: claims rotate between the tenants of a queue.
 
     Try:
         cortex queues fair-share mail
@@ -197,7 +195,7 @@ async def fair_share(
     async with existing_plane(plane_url) as plane:
         await plane.queues.share_fairly(queue, not off, actor=me())
     _say(
-        f'Queue "{queue}" has one order for all tenants.' if off else f'The tenants of queue "{queue}" take turns.',
+        f'Disabled fair share of queue "{queue}".' if off else f'Enabled fair share of queue "{queue}".',
         {"fair_share": not off},
         as_json,
     )
@@ -225,7 +223,9 @@ async def reservations(*, plane_url: PlaneUrl = None, as_json: AsJson = False) -
 
 
 async def release(
-    reservation: Annotated[str, Parameter(name="RESERVATION", help="Its id, as `cortex queues reservations` shows it.")],
+    reservation: Annotated[
+        str, Parameter(name="RESERVATION", help="The id of the reservation, from `cortex queues reservations`.")
+    ],
     /,
     *,
     reason: Reason = None,
@@ -246,7 +246,7 @@ async def release(
 def _named(queue: str | None, agent: str | None, tenant: str | None) -> str:
     given = [f'{kind} "{name}"' for kind, name in (("queue", queue), ("agent", agent), ("tenant", tenant)) if name is not None]
     if len(given) != 1:
-        raise InvalidInput("Say one queue, or --agent NAME, or --tenant NAME.", field="queue")
+        raise InvalidInput("Give a queue, --agent NAME or --tenant NAME.", field="queue")
     return given[0]
 
 
@@ -260,13 +260,13 @@ def _say(message: str, document: dict[str, object], as_json: bool) -> None:
 
 
 # -- gate --------------------------------------------------------------------------------------
-# `cortex gate`: the one switch for everything.
+# `cortex gate`: stops and starts all claims.
 
 
 async def close(*, reason: Reason = None, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
-    """Close the gate: nothing more is started, anywhere, until it is opened.
+    """Close the gate: no job is started until it is opened.
 
-    What runs goes on, new jobs are accepted, and jobs of lost workers are still rescued.
+    Running jobs finish, new jobs are accepted, and jobs of lost workers are still recovered.
 
     Try:
         cortex gate close --reason "the warehouse is on fire"
@@ -280,7 +280,7 @@ async def close(*, reason: Reason = None, plane_url: PlaneUrl = None, as_json: A
 
 
 async def open_gate(*, reason: Reason = None, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
-    """Open the gate: waiting jobs start again, in their order.
+    """Open the gate: waiting jobs start in queue order.
 
     Try:
         cortex gate open
@@ -321,14 +321,14 @@ def _say_gate(state: str, changed: bool, as_json: bool) -> None:
 
 
 # -- order -------------------------------------------------------------------------------------
-# `cortex jobs why`, `move` and `priority`: where a job stands, and how to change that.
+# `cortex jobs why`, `move` and `priority`.
 
 
 OtherJob = Annotated[str | None, Parameter(metavar="ID", help="Another waiting job of the same queue.")]
 
 
 async def why(job_id: JobIdOrPrefix, /, *, plane_url: PlaneUrl = None, as_json: AsJson = False) -> int:
-    """Say why a job is not running.
+    """Explain why a job is not running.
 
     Try:
         cortex jobs why 0199a8c2
@@ -351,8 +351,8 @@ async def move(
     *,
     before: OtherJob = None,
     after: OtherJob = None,
-    front: Annotated[bool, Parameter(help="Before all others of its queue.")] = False,
-    back: Annotated[bool, Parameter(help="After all others of its queue.")] = False,
+    front: Annotated[bool, Parameter(help="To the front of its queue.")] = False,
+    back: Annotated[bool, Parameter(help="To the back of its queue.")] = False,
     reason: Reason = None,
     plane_url: PlaneUrl = None,
     as_json: AsJson = False,
@@ -378,7 +378,7 @@ async def move(
 
 async def priority(
     job_id: JobIdOrPrefix,
-    value: Annotated[int, Parameter(name="PRIORITY", help="Higher runs first; 0 is usual.")],
+    value: Annotated[int, Parameter(name="PRIORITY", help="Higher values run first (default of jobs: 0).")],
     /,
     *,
     reason: Reason = None,

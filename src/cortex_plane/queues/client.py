@@ -71,7 +71,7 @@ class QueueClient(QueueService):
         return await self._server.get(list[Reservation], "reservations")
 
     async def release(self, reservation_id: str, *, by: str, reason: str | None = None, force: bool = False) -> None:
-        """By force: whoever holds it is a program elsewhere."""
+        """Always by force: the holder is another program."""
         await self._server.post(NoneType, "reservations", reservation_id, "release", body=given(reason=reason))
 
     async def list(self) -> list[QueueState]:
@@ -91,7 +91,7 @@ class GateClient(GateService):
 
 
 async def _switch(server: Server, scope: Scope, name: str, path: tuple[str, ...], reason: str | None, *, paused: bool) -> bool:
-    """Whether it was otherwise a moment ago; the API tells how it is now."""
+    """Returns whether the state changed, by comparing it with the state before the call."""
     before = await _control(server, scope, name)
     await server.post(dict[str, Any], *path, body=given(reason=reason))
     return before.paused is not paused
@@ -115,4 +115,4 @@ def _named(queue: str | None, agent: str | None, tenant: str | None) -> tuple[Sc
         case _:
             from cortex_plane.errors import InvalidInput
 
-            raise InvalidInput("Say exactly one of queue, agent and tenant.", field="queue")
+            raise InvalidInput("Give exactly one of queue, agent and tenant.", field="queue")

@@ -19,7 +19,7 @@ MOST_RUNNING = 1_000_000
 
 
 async def pause(store: Store, scope: Scope, name: str, *, actor: str | None, reason: str | None) -> bool:
-    """False when it was paused already; then who paused it first, and why, stays."""
+    """Idempotent: the first actor and reason are kept. Returns False if it was already paused."""
     if scope is Scope.QUEUE and name == INTERNAL_QUEUE:
         raise InvalidInput(f'Queue "{INTERNAL_QUEUE}" is the plane\'s own and cannot be paused.', field="queue")
     action = "GATE_CLOSED" if scope is Scope.GATE else f"{scope.upper()}_PAUSED"
@@ -36,12 +36,12 @@ async def resume(store: Store, scope: Scope, name: str, *, actor: str | None, re
 async def limit(
     store: Store, scope: Scope, name: str, max_running: int | None, *, actor: str | None, reason: str | None = None
 ) -> bool:
-    """At most so many run at a time, over all workers; None lifts the limit."""
+    """Limits the number of running jobs over all workers; None lifts the limit."""
     if max_running is not None and (
         isinstance(max_running, bool) or not isinstance(max_running, int) or not 1 <= max_running <= MOST_RUNNING
     ):
         raise InvalidInput(
-            f"max_running must be a whole number from 1 to {MOST_RUNNING:,}, not {max_running!r}. To run nothing, pause it.",
+            f"max_running must be a whole number from 1 to {MOST_RUNNING:,}, not {max_running!r}. To stop it, pause it.",
             field="max_running",
         )
     entry = _entry("LIMIT_SET", scope, name, actor, reason, max_running=max_running)
@@ -56,7 +56,7 @@ async def share_fairly(store: Store, queue: str, share: bool, *, actor: str | No
 async def named(
     directory: Directory, queue: str | None = None, agent: str | None = None, tenant: str | None = None
 ) -> tuple[Scope, str]:
-    """Which one of the three is meant. Agents and tenants must exist; a queue exists by being named."""
+    """Returns scope and name of the one that is given. Agents and tenants must exist; queues need not."""
     match (queue, agent, tenant):
         case (str(), None, None):
             if not queue.strip():
@@ -67,7 +67,7 @@ async def named(
         case (None, None, str()):
             return Scope.TENANT, await directory.tenant(tenant)
         case _:
-            raise InvalidInput("Say exactly one of queue, agent and tenant.", field="queue")
+            raise InvalidInput("Give exactly one of queue, agent and tenant.", field="queue")
 
 
 def _entry(action: str, scope: Scope, name: str, actor: str | None, reason: str | None, **details: object) -> AuditEntry:
@@ -80,14 +80,14 @@ def is_open(controls: list[Control]) -> bool:
 
 
 # -- hold work ---------------------------------------------------------------------------------
-# Holds the siblings of a job that was told to come back later: nothing more of its agent or queue is claimed until then.
+# `RetryAfter(scope=...)`: claims no job of the same agent or queue until the time is over.
 
 
 REASON_LIMIT = 500
 
 
 async def hold_work(store: Store, claimed: Claimed, scope: HoldScope, seconds: float, reason: str) -> None:
-    """Ends by itself. A longer hold that is set already stays; a run that was superseded holds nothing."""
+    """Holds an agent or queue. It ends automatically. A longer hold stays; a superseded run sets none."""
     if scope == "job" or claimed.queue == INTERNAL_QUEUE:
         return
     name = claimed.job_type if scope == "agent" else claimed.queue

@@ -1,16 +1,16 @@
--- name: ask_for_lanes
--- Waiting jobs are to be moved into lanes of their tenants, or out of them.
+-- name: request_lanes
+-- Requests that waiting jobs are moved into or out of tenant lanes.
 insert into cortex.lane_pass (id) values (1)
 on conflict (id) do update set again = true;
 
 -- name: get
--- What is set for one thing.
+-- Returns one control.
 select scope, name, paused, paused_by, paused_at, pause_reason, max_running, fair_share, budget_cents, on_exhausted, held_until, hold_reason, updated_by, updated_at
 from cortex.control
 where scope = :scope and name = :name;
 
--- name: go_on_with_lanes
--- The next page of waiting jobs begins after this one.
+-- name: continue_lanes
+-- Stores where the next page of waiting jobs begins.
 update cortex.lane_pass set after = :after, again = :again where id = 1;
 
 -- name: hold [postgres]
@@ -41,36 +41,36 @@ set held_until = max(coalesce(control.held_until, 0), excluded.held_until),
   updated_at = excluded.updated_at;
 
 -- name: lane_pass [postgres]
--- How far waiting jobs have been moved between lanes; no row when none need be, or somebody else is at it.
+-- Returns and locks the progress of the move between lanes. No row: nothing to move, or another worker moves.
 -- Differs: a row can be locked here.
 select after, again from cortex.lane_pass where id = 1 for update skip locked;
 
 -- name: lane_pass [sqlite]
--- How far waiting jobs have been moved between lanes; no row when none need be.
+-- Returns the progress of the move between lanes. No row: nothing to move.
 -- Differs: with one writer there is nothing to lock.
 select after, again from cortex.lane_pass where id = 1;
 
 -- name: lanes_are_given
--- All waiting jobs stand in their lanes.
+-- Ends the move between lanes.
 delete from cortex.lane_pass where id = 1;
 
 -- name: lift_holds
--- Holds that have ended are forgotten.
+-- Removes ended holds.
 update cortex.control set held_until = null, hold_reason = null where held_until <= :now;
 
 -- name: list
--- Everything that is set.
+-- Returns all controls.
 select scope, name, paused, paused_by, paused_at, pause_reason, max_running, fair_share, budget_cents, on_exhausted, held_until, hold_reason, updated_by, updated_at
 from cortex.control
 order by scope, name;
 
 -- name: lock [postgres]
--- Waits until every claim that is under way has ended, and lets none begin until this transaction has ended.
+-- Waits for running claims, and blocks new ones until the end of this transaction.
 -- Differs: SQLite has one writer.
 select pg_advisory_xact_lock(1129270868, 0);
 
 -- name: lock [sqlite]
--- Nothing: whoever writes is alone.
+-- No-op: there is one writer.
 -- Differs: PostgreSQL has many writers.
 select 1 where false;
 
@@ -112,8 +112,8 @@ limit 1;
 select 1 from cortex.control where held_until <= :now limit 1;
 
 -- name: put [postgres]
--- Sets everything for one thing.
--- Differs: PostgreSQL wants to be told the types of what may be null.
+-- Inserts or replaces a control.
+-- Differs: PostgreSQL needs the types of nullable parameters.
 insert into cortex.control
   (scope, name, paused, paused_by, paused_at, pause_reason, max_running, fair_share, budget_cents, on_exhausted, updated_by, updated_at)
 values (:scope, :name, :paused, cast(:paused_by as text), case when :paused then :now end, cast(:pause_reason as text),
@@ -133,8 +133,8 @@ set paused = excluded.paused,
   updated_at = excluded.updated_at;
 
 -- name: put [sqlite]
--- Sets everything for one thing.
--- Differs: PostgreSQL wants to be told the types of what may be null.
+-- Inserts or replaces a control.
+-- Differs: PostgreSQL needs the types of nullable parameters.
 insert into cortex.control
   (scope, name, paused, paused_by, paused_at, pause_reason, max_running, fair_share, budget_cents, on_exhausted, updated_by, updated_at)
 values (:scope, :name, :paused, :paused_by, iif(:paused, :now, null), :pause_reason, :max_running, :fair_share, :budget_cents,
@@ -154,11 +154,11 @@ set paused = excluded.paused,
   updated_at = excluded.updated_at;
 
 -- name: remove
--- Nothing is set any more for one thing.
+-- Deletes a control.
 delete from cortex.control where scope = :scope and name = :name;
 
 -- name: sweep
--- Removes controls that say nothing any more.
+-- Deletes empty controls.
 delete from cortex.control
 where not paused and max_running is null and not fair_share and budget_cents is null and held_until is null;
 
@@ -173,11 +173,11 @@ vacuum (skip_locked, analyze false) cortex.queue_entry;
 select 1 where false;
 
 -- name: wake [postgres]
--- Tells every worker to look again.
+-- Wakes all workers.
 -- Differs: on SQLite any commit does.
 select pg_notify('cortex', 'all:');
 
 -- name: wake [sqlite]
--- Nothing: any commit wakes every worker.
+-- No-op: any commit wakes all workers.
 -- Differs: PostgreSQL has to say so.
 select 1 where false;

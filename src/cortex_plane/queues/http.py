@@ -1,4 +1,4 @@
-"""The gate, queues, agents and workers: what belongs to the whole installation."""
+"""HTTP: gate, queues, agents and workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Limit(WithReason):
 
 
 class Share(WithReason):
-    fair_share: bool = Field(description="The tenants of the queue take turns.", examples=[True])
+    fair_share: bool = Field(description="Whether claims rotate between the tenants of the queue.", examples=[True])
 
 
 class Gate(BaseModel):
@@ -51,21 +51,21 @@ class Agent(BaseModel):
 # -- the gate ------------------------------------------------------------------------------------
 @router.get("/gate", tags=["gate"])
 async def get_gate(caller: Viewer, plane: ThePlane) -> Gate:
-    """Whether work is started at all. Who closed it is told to viewers of all tenants."""
+    """The state of the gate. `closed_by` is visible to viewers of all tenants."""
     gate = await _gate(plane)
     return gate if caller.may(Role.VIEWER, everywhere=True) else gate.model_copy(update={"closed_by": None})
 
 
 @router.post("/gate/close", tags=["gate"])
 async def close_gate(caller: OperatorOfAll, plane: ThePlane, body: WithReason) -> Gate:
-    """Nothing more is started, anywhere, until it is opened. Work is still accepted."""
+    """Stops all claims until the gate is opened. New jobs are accepted."""
     await plane.gate.close(body.reason, actor=caller.name)
     return await _gate(plane)
 
 
 @router.post("/gate/open", tags=["gate"])
 async def open_gate(caller: OperatorOfAll, plane: ThePlane, body: WithReason) -> Gate:
-    """Waiting jobs start again, in their order."""
+    """Allows claims again. Waiting jobs start in queue order."""
     await plane.gate.open(body.reason, actor=caller.name)
     return await _gate(plane)
 
@@ -77,49 +77,48 @@ async def _gate(plane: Plane) -> Gate:
 
 @router.get("/controls", tags=["gate"])
 async def list_controls(_caller: ViewerOfAll, plane: ThePlane) -> list[Control]:
-    """Everything that is set: what is paused, limited, shared, and what has a budget. The gate's name is empty, a tenant's is
-    its id."""
+    """All pauses, holds, limits, fair shares and budgets. The name of the gate is empty; that of a tenant is its id."""
     return await plane.queues.controls()
 
 
 # -- queues --------------------------------------------------------------------------------------
 @router.get("/queues", tags=["queues"])
 async def list_queues(_caller: ViewerOfAll, plane: ThePlane) -> list[QueueState]:
-    """Every queue in which something waits or runs, or for which something is set."""
+    """Every queue that has waiting or running jobs, or a setting."""
     return await plane.queues.list()
 
 
 @router.post("/queues/{name}/pause", tags=["queues"])
 async def pause_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
-    """Nothing more of it is started; what runs goes on."""
+    """Stops claims of its jobs. Running jobs finish."""
     await plane.queues.pause(queue=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.post("/queues/{name}/resume", tags=["queues"])
 async def resume_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
-    """Lets a paused queue go on."""
+    """Resumes a paused queue."""
     await plane.queues.resume(queue=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.put("/queues/{name}/limit", tags=["queues"])
 async def limit_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Limit) -> Control:
-    """At most so many of its jobs run at a time, over all workers."""
+    """Limits the number of its running jobs, over all workers."""
     await plane.queues.limit(body.max_running, queue=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.put("/queues/{name}/share", tags=["queues"])
 async def share_queue(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Share) -> Control:
-    """Lets the tenants of a queue take turns, however many jobs each has waiting."""
+    """Switches fair share: claims rotate between the tenants of a queue."""
     await plane.queues.share_fairly(name, body.fair_share, actor=caller.name)
     return await plane.store.controls.get(Scope.QUEUE, name)
 
 
 @router.get("/reservations", tags=["queues"])
 async def list_reservations(_caller: ViewerOfAll, plane: ThePlane) -> list[Reservation]:
-    """The queues that are held for one job, and by whom."""
+    """The active reservations: queues that are reserved for one job."""
     return await plane.queues.reservations()
 
 
@@ -132,7 +131,7 @@ async def release_reservation(caller: OperatorOfAll, plane: ThePlane, reservatio
 # -- agents and workers --------------------------------------------------------------------------
 @router.get("/agents", tags=["agents"])
 async def list_agents(caller: Viewer, plane: ThePlane) -> list[Agent]:
-    """What can be asked for, and what is set for it. Budgets, and who paused it and why, are for viewers of all tenants."""
+    """Agents and their settings. Budgets, actors and reasons are visible to viewers of all tenants."""
     controls = await _controls(plane, Scope.AGENT)
     agents = [
         Agent(
@@ -160,34 +159,34 @@ async def get_agent(caller: Viewer, plane: ThePlane, name: NamePath) -> Agent:
 
 @router.post("/agents/{name}/pause", tags=["agents"])
 async def pause_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
-    """Nothing more of it is started; what runs goes on."""
+    """Stops claims of its jobs. Running jobs finish."""
     await plane.queues.pause(agent=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.AGENT, name)
 
 
 @router.post("/agents/{name}/resume", tags=["agents"])
 async def resume_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: WithReason) -> Control:
-    """Lets a paused agent go on."""
+    """Resumes a paused agent."""
     await plane.queues.resume(agent=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.AGENT, name)
 
 
 @router.put("/agents/{name}/limit", tags=["agents"])
 async def limit_agent(caller: OperatorOfAll, plane: ThePlane, name: NamePath, body: Limit) -> Control:
-    """At most so many of its jobs run at a time, over all workers."""
+    """Limits the number of its running jobs, over all workers."""
     await plane.queues.limit(body.max_running, agent=name, reason=body.reason, actor=caller.name)
     return await plane.store.controls.get(Scope.AGENT, name)
 
 
 @router.get("/workers", tags=["workers"])
 async def list_workers(_caller: ViewerOfAll, plane: ThePlane) -> list[WorkerRecord]:
-    """Workers, the living first, then those that ended last."""
+    """Workers: live ones first, then the most recently ended."""
     return await plane.store.workers.list()
 
 
 @router.post("/workers/{worker_id}/drain", tags=["workers"])
 async def drain_worker(caller: OperatorOfAll, plane: ThePlane, worker_id: IdPath, body: WithReason) -> WorkerRecord:
-    """It finishes what it has, takes nothing more, and leaves. It hears of it at its next heartbeat; asking twice is no error."""
+    """The worker stops claiming jobs, finishes the running ones and exits. It is notified by its next heartbeat. Idempotent."""
     await plane.workers.drain(worker_id, actor=caller.name, reason=body.reason)
     return await plane.workers.get(worker_id)
 

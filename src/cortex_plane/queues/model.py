@@ -20,12 +20,12 @@ class Scope(StrEnum):
 
 OnExhausted = Literal["refuse", "pause"]
 HoldScope = Literal["job", "agent", "queue"]
-"""Whom `RetryAfter` makes wait: the job alone, or with it all jobs of its agent or queue."""
+"""What `RetryAfter` holds: the job, or all jobs of its agent or queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What is set for one thing. The gate's name is empty, a tenant's is its id."""
+    """The settings of the gate, a queue, an agent or a tenant. The name of the gate is empty; that of a tenant is its id."""
 
     scope: Scope
     name: str
@@ -38,46 +38,46 @@ class Control:
     budget_cents: int | None = None
     on_exhausted: OnExhausted | None = None
     held_until: datetime | None = None
-    """Until then nothing of it is claimed; it ends by itself."""
+    """No job is claimed until then; the hold ends automatically."""
     hold_reason: str | None = None
     updated_by: str | None = None
     updated_at: datetime | None = None
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         limits = self.max_running is not None or self.fair_share or self.budget_cents is not None
         return not self.paused and not limits and self.held_until is None
 
     @property
     def needs_lanes(self) -> bool:
-        """Whether the jobs of each tenant concerned must wait apart from those of others."""
+        """Whether the jobs of each tenant concerned wait in a separate lane."""
         return self.fair_share or (self.scope is Scope.TENANT and (self.paused or self.max_running is not None))
 
 
 def paused(control: Control, by: str | None, reason: str | None) -> Control:
-    """Who paused it first keeps the word; pausing it again changes nothing."""
+    """Idempotent: the first actor and reason are kept."""
     return control if control.paused else replace(control, paused=True, paused_by=by, pause_reason=reason)
 
 
 def resumed(control: Control) -> Control:
-    """Lifts a hold too."""
+    """Lifts pause and hold."""
     lifted = replace(control, held_until=None, hold_reason=None)
     return replace(lifted, paused=False, paused_by=None, paused_at=None, pause_reason=None)
 
 
 def for_one_tenant(control: Control, tenant_id: str) -> Control:
-    """What the people of a tenant see of what is set for all: that it is paused or limited, but neither who did so, nor why, nor
-    what it may cost. What the gate says is for everybody, and what is set for their tenant is theirs."""
+    """Redacts a control for users of one tenant: hides actor, reason and budget, except for controls of their own tenant.
+    The reason of the gate is visible to all."""
     if control.scope is Scope.TENANT and control.name == tenant_id:
         return control
     reason = control.pause_reason if control.scope is Scope.GATE else None
-    held = "a service asked to wait" if control.hold_reason else None
+    held = "a service asked to retry later" if control.hold_reason else None
     hidden = replace(control, paused_by=None, pause_reason=reason, hold_reason=held, updated_by=None)
     return replace(hidden, budget_cents=None, on_exhausted=None)
 
 
 # -- order -------------------------------------------------------------------------------------
-# The order in which jobs wait: priority, then position, then age, then id. It comes from stored fields alone.
+# The order of waiting jobs: priority, position, age, id. It depends on stored fields only.
 #
 # A move gives one job a position between its new neighbours. When no whole number is left there, neighbours on one side are
 # shifted away, as few as make enough room:
@@ -89,7 +89,7 @@ def for_one_tenant(control: Control, tenant_id: str) -> Control:
 GAP = 100
 
 MOST_SHIFTED = 256
-"""So many rows are shifted at most, unless not one number is free among them."""
+"""Maximum number of shifted rows, unless there is no free number among them."""
 
 ENOUGH = 16
 """Free numbers that each shifted row should find, so that the next moves to the same place need no shift."""

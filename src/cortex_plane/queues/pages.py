@@ -46,7 +46,7 @@ async def one_queue(request: Request, caller: Viewer, plane: ThePlane, name: Nam
 async def pause(caller: Operator, plane: ThePlane, name: NamePath, reason: Reason = "") -> Response:
     async def work() -> str:
         changed = await plane.queues.pause(queue=name, reason=reason or None, actor=caller.name)
-        return f'Queue "{name}" is paused: nothing more of it starts.' if changed else "It was paused already."
+        return f'Queue "{name}" is paused.' if changed else "It was already paused."
 
     return await told(f"/queues/{name}", work())
 
@@ -55,7 +55,7 @@ async def pause(caller: Operator, plane: ThePlane, name: NamePath, reason: Reaso
 async def resume(caller: Operator, plane: ThePlane, name: NamePath, reason: Reason = "") -> Response:
     async def work() -> str:
         await plane.queues.resume(queue=name, reason=reason or None, actor=caller.name)
-        return f'Queue "{name}" goes on.'
+        return f'Queue "{name}" is resumed.'
 
     return await told(f"/queues/{name}", work())
 
@@ -67,7 +67,7 @@ async def limit(
     async def work() -> str:
         wanted = _number(max_running)
         await plane.queues.limit(wanted, queue=name, reason=reason or None, actor=caller.name)
-        return "The limit is lifted." if wanted is None else f"At most {wanted} of its jobs run at a time."
+        return "The limit is removed." if wanted is None else f"The limit is {wanted} running jobs."
 
     return await told(f"/queues/{name}", work())
 
@@ -76,7 +76,7 @@ async def limit(
 async def share(caller: Operator, plane: ThePlane, name: NamePath, fair_share: Annotated[bool, Form()] = False) -> Response:
     async def work() -> str:
         await plane.queues.share_fairly(name, fair_share, actor=caller.name)
-        return "Its tenants take turns." if fair_share else "Its tenants no longer take turns."
+        return "Fair share is enabled." if fair_share else "Fair share is disabled."
 
     return await told(f"/queues/{name}", work())
 
@@ -94,12 +94,12 @@ def _number(text: str) -> int | None:
     if not text.strip():
         return None
     if not (text.strip().isascii() and text.strip().isdigit()):
-        raise InvalidInput("The limit must be a whole number; nothing at all lifts it.", field="max_running")
+        raise InvalidInput("The limit must be a whole number. Leave it empty for no limit.", field="max_running")
     return int(text)
 
 
 # -- gate --------------------------------------------------------------------------------------
-# The gate: stops everything at once, and starts it again. Also agents, which can be paused one by one.
+# The gate, and the pauses of single agents.
 
 
 gate_router = APIRouter(include_in_schema=False)
@@ -126,7 +126,7 @@ async def gate(request: Request, caller: Annotated[Caller, require(Role.VIEWER)]
 async def close(caller: Operator, plane: ThePlane, reason: Reason = "", back: Back = "/gate") -> Response:
     async def work() -> str:
         changed = await plane.gate.close(reason or None, actor=caller.name)
-        return "The gate is closed: nothing more is started, anywhere." if changed else "It was closed already."
+        return "The gate is closed: no job is started." if changed else "It was already closed."
 
     return await told(back, work())
 
@@ -135,7 +135,7 @@ async def close(caller: Operator, plane: ThePlane, reason: Reason = "", back: Ba
 async def open_gate(caller: Operator, plane: ThePlane, reason: Reason = "", back: Back = "/gate") -> Response:
     async def work() -> str:
         changed = await plane.gate.open(reason or None, actor=caller.name)
-        return "The gate is open: waiting jobs start again, in their order." if changed else "It was open already."
+        return "The gate is open: waiting jobs start in queue order." if changed else "It was already open."
 
     return await told(back, work())
 
@@ -144,7 +144,7 @@ async def open_gate(caller: Operator, plane: ThePlane, reason: Reason = "", back
 async def pause_agent(caller: Operator, plane: ThePlane, name: NamePath, reason: Reason = "") -> Response:
     async def work() -> str:
         await plane.queues.pause(agent=name, reason=reason or None, actor=caller.name)
-        return f'Agent "{name}" is paused: nothing more of it starts.'
+        return f'Agent "{name}" is paused.'
 
     return await told("/gate", work())
 
@@ -153,6 +153,6 @@ async def pause_agent(caller: Operator, plane: ThePlane, name: NamePath, reason:
 async def resume_agent(caller: Operator, plane: ThePlane, name: NamePath, reason: Reason = "") -> Response:
     async def work() -> str:
         await plane.queues.resume(agent=name, reason=reason or None, actor=caller.name)
-        return f'Agent "{name}" goes on.'
+        return f'Agent "{name}" is resumed.'
 
     return await told("/gate", work())

@@ -39,14 +39,14 @@ class ReservationStore:
         return None
 
     async def list(self) -> list[Reservation]:
-        """Those in force."""
+        """Returns the active reservations."""
         return [rows.reservation(row) for row in await self._database.read("reservations/list")]
 
     async def release(self, reservation_id: ReservationId, entry: AuditEntry) -> bool:
         return await self._database.transact(lambda: _release(reservation_id, entry))
 
     async def expire(self) -> int:
-        """Ends those whose holder fell silent while their job still waited, and cancels those jobs."""
+        """Ends reservations that were not renewed before their job began, and cancels those jobs. Returns how many."""
         if not await self._database.read("reservations/stale"):
             return 0
         return await self._database.transact(_expire)
@@ -72,7 +72,7 @@ def _release(reservation_id: ReservationId, entry: AuditEntry) -> Transaction[bo
 
 
 def _expire() -> Transaction[int]:
-    """Their jobs have not begun, and nobody waits for them any more: they are cancelled."""
+    """Cancels the jobs too: they have not begun, and their caller is gone."""
     stale = yield from query("reservations/stale")
     for row in stale:
         yield from query("reservations/end", id=str(row["id"]), status=ReservationStatus.EXPIRED)
@@ -88,7 +88,7 @@ def _expire() -> Transaction[int]:
 
 
 # -- run now -----------------------------------------------------------------------------------
-# Runs one job ahead of its queue: reserves the queue, lets what runs there end, runs the job alone, answers with its result.
+# Runs one job ahead of its queue: reserves the queue, waits for its running jobs, runs the job alone, returns its result.
 
 
 LOOK_SECONDS = 0.2
@@ -106,8 +106,8 @@ async def run_now(
     timeout: float | None = None,
     ttl_seconds: float = DEFAULT_TTL_SECONDS,
 ) -> Any:
-    """With `wait`, waits for the turn while others hold the queue; without, raises QueueBusy at once.
-    If the caller goes away before the job has begun, the reservation expires and the job is cancelled."""
+    """Runs a job now and returns its result. With `wait`, waits while the queue is reserved by another caller; otherwise raises
+    QueueBusy. If the caller exits before the job begins, the reservation expires and the job is cancelled."""
     _check(job, ttl_seconds)
     reservation_id = ReservationId(new_id())
     await _reserve_queue(store, clock, reservation_id, job, by, ttl_seconds, wait, timeout)
@@ -122,7 +122,7 @@ async def run_now(
 async def release(
     store: Store, reservation_id: ReservationId, *, by: str, reason: str | None = None, force: bool = False
 ) -> None:
-    """Only its holder releases a reservation, or an operator by force. The job stays, in its place in the queue."""
+    """Ends a reservation. `by` must be its holder, unless `force` is set. The job keeps its place in the queue."""
     found = await store.reservations.get(reservation_id)
     if found is None:
         raise NotFound(f"There is no reservation {reservation_id}.")

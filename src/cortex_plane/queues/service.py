@@ -1,4 +1,4 @@
-"""`plane.queues.list` and `plane.gate`; moves within a queue."""
+"""`plane.queues` and `plane.gate`; moves within a queue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cortex_plane.audit.model import AuditEntry
 from cortex_plane.errors import InvalidInput
 from cortex_plane.jobs.fields import check_priority
-from cortex_plane.queues import controls as steer_work
+from cortex_plane.queues import controls
 from cortex_plane.queues.model import Control, Place, QueueState, Reservation, ReservationId, Scope
 from cortex_plane.queues.reservations import release
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from cortex_plane.stores import Store
 
 
-async def look_at_queues(store: Store) -> list[QueueState]:
-    """By name."""
+async def queue_states(store: Store) -> list[QueueState]:
+    """Returns all queues, sorted by name."""
     depths = await store.queue.depths()
-    controls = {control.name: control for control in await store.controls.list() if control.scope is Scope.QUEUE}
+    set_for = {control.name: control for control in await store.controls.list() if control.scope is Scope.QUEUE}
     running: dict[str, int] = {}
     for queue, _, _, count in await store.queue.running():
         running[queue] = running.get(queue, 0) + count
@@ -29,14 +29,14 @@ async def look_at_queues(store: Store) -> list[QueueState]:
             name=name,
             waiting=depths.get(name, {}),
             running=running.get(name, 0),
-            control=controls.get(name) or Control(Scope.QUEUE, name),
+            control=set_for.get(name) or Control(Scope.QUEUE, name),
         )
-        for name in sorted({*depths, *running, *controls})
+        for name in sorted({*depths, *running, *set_for})
     ]
 
 
 # -- move job ----------------------------------------------------------------------------------
-# Moves a waiting job within its queue, or changes its priority. Both keep the order total, and are audited.
+# Moves a waiting job within its queue, or changes its priority. Both are recorded in the audit log.
 
 
 async def move_job(
@@ -49,9 +49,9 @@ async def move_job(
     reason: str | None = None,
     revision: int | None = None,
 ) -> None:
-    """It takes the priority of its new neighbour: to stand there, it must rank with it."""
+    """Moves a waiting job. It takes the priority of its new neighbour. Raises JobNotFound, JobNotQueued or InvalidInput."""
     if (anchor is None) == (place in (Place.BEFORE, Place.AFTER)):
-        raise InvalidInput("before and after need another job; front and back take none.", field="anchor")
+        raise InvalidInput("before and after need an anchor job; front and back take none.", field="anchor")
     details = {"place": place.value, **({"anchor": anchor} if anchor else {})}
     entry = AuditEntry("JOB_MOVED", "job", job_id, actor, reason, details=details)
     await store.order.move(job_id, place, anchor, entry, revision)
@@ -74,13 +74,15 @@ async def set_priority(
 
 
 class QueueService:
-    """`plane.queues.list`: list, pause and limit queues, agents and tenants; fair share; reservations."""
+    """`plane.queues`: list, pause and limit queues, agents and tenants; fair share; reservations.
+
+    Methods that take `queue`, `agent` and `tenant` need exactly one of them."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
 
     async def controls(self) -> list[Control]:
-        """Every pause, limit, share and budget that is set."""
+        """Returns every pause, hold, limit, fair share and budget that is set."""
         return await self._plane.store.controls.list()
 
     async def pause(
@@ -92,11 +94,12 @@ class QueueService:
         reason: str | None = None,
         actor: str | None = None,
     ) -> bool:
-        """Stops claims from a queue, or of an agent's or a tenant's jobs. What runs goes on.
+        """Stops claims from a queue, or of an agent's or a tenant's jobs. Running jobs finish; new jobs are accepted.
 
-        Idempotent: the first actor and reason are kept. False when it was paused already."""
-        scope, name = await steer_work.named(self._plane.directory, queue, agent, tenant)
-        return await steer_work.pause(self._plane.store, scope, name, actor=actor, reason=reason)
+        Idempotent: the first actor and reason are kept. Returns False if it was already paused. Raises InvalidInput, or
+        UnknownAgent or TenantNotFound."""
+        scope, name = await controls.named(self._plane.directory, queue, agent, tenant)
+        return await controls.pause(self._plane.store, scope, name, actor=actor, reason=reason)
 
     async def resume(
         self,
@@ -107,9 +110,9 @@ class QueueService:
         reason: str | None = None,
         actor: str | None = None,
     ) -> bool:
-        """Lifts a pause. False when it was not paused."""
-        scope, name = await steer_work.named(self._plane.directory, queue, agent, tenant)
-        return await steer_work.resume(self._plane.store, scope, name, actor=actor, reason=reason)
+        """Lifts a pause or a hold. Returns False if there was none."""
+        scope, name = await controls.named(self._plane.directory, queue, agent, tenant)
+        return await controls.resume(self._plane.store, scope, name, actor=actor, reason=reason)
 
     async def limit(
         self,
@@ -121,40 +124,44 @@ class QueueService:
         reason: str | None = None,
         actor: str | None = None,
     ) -> bool:
-        """At most so many of its jobs run at a time, over all workers; None lifts the limit."""
-        scope, name = await steer_work.named(self._plane.directory, queue, agent, tenant)
-        return await steer_work.limit(self._plane.store, scope, name, max_running, actor=actor, reason=reason)
+        """Limits the number of running jobs over all workers; None lifts the limit. Returns False if nothing changed.
+
+        Raises InvalidInput unless the limit is from 1 to 1,000,000."""
+        scope, name = await controls.named(self._plane.directory, queue, agent, tenant)
+        return await controls.limit(self._plane.store, scope, name, max_running, actor=actor, reason=reason)
 
     async def share_fairly(self, queue: str, share: bool = True, *, actor: str | None = None) -> bool:
-        """The tenants of the queue take turns, however many jobs each has waiting."""
-        return await steer_work.share_fairly(self._plane.store, queue, share, actor=actor)
+        """Switches fair share: claims rotate between the tenants of the queue. Returns False if nothing changed."""
+        return await controls.share_fairly(self._plane.store, queue, share, actor=actor)
 
     async def reservations(self) -> list[Reservation]:
-        """The queues that are reserved for one job, and by whom."""
+        """Returns the active reservations: queues that are reserved for one job."""
         return await self._plane.store.reservations.list()
 
     async def release(self, reservation_id: str, *, by: str, reason: str | None = None, force: bool = False) -> None:
-        """Only its holder releases a reservation, or an operator by force."""
+        """Ends a reservation; its job stays in the queue. `by` must be its holder, unless `force` is set.
+
+        Raises NotFound, Denied, or Conflict if it has already ended."""
         await release(self._plane.store, ReservationId(reservation_id), by=by, reason=reason, force=force)
 
     async def list(self) -> list[QueueState]:
-        """Every queue in which something waits or runs, or for which something is set."""
-        return await look_at_queues(self._plane.store)
+        """Returns every queue that has waiting or running jobs, or a setting; sorted by name."""
+        return await queue_states(self._plane.store)
 
 
 class GateService:
-    """`plane.gate`: the switch that stops all claims. Submission and rescue go on."""
+    """`plane.gate`: the switch that stops all claims. Submission and crash recovery continue."""
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
 
     async def close(self, reason: str | None = None, *, actor: str | None = None) -> bool:
-        """No claim begins after this returns, until the gate is opened. False when it was closed already."""
-        return await steer_work.pause(self._plane.store, Scope.GATE, steer_work.GATE_NAME, actor=actor, reason=reason)
+        """Stops all claims: none begins after this returns. Running jobs finish. Returns False if it was already closed."""
+        return await controls.pause(self._plane.store, Scope.GATE, controls.GATE_NAME, actor=actor, reason=reason)
 
     async def open(self, reason: str | None = None, *, actor: str | None = None) -> bool:
-        """False when it was open already."""
-        return await steer_work.resume(self._plane.store, Scope.GATE, steer_work.GATE_NAME, actor=actor, reason=reason)
+        """Allows claims again. Returns False if it was already open."""
+        return await controls.resume(self._plane.store, Scope.GATE, controls.GATE_NAME, actor=actor, reason=reason)
 
 
 def place_of(before: str | None, after: str | None, front: bool, back: bool) -> tuple[Place, str | None]:
@@ -169,5 +176,5 @@ def place_of(before: str | None, after: str | None, front: bool, back: bool) -> 
         if is_given
     ]
     if len(given) != 1:
-        raise InvalidInput("Say exactly one of before, after, front and back.", field="place")
+        raise InvalidInput("Give exactly one of before, after, front and back.", field="place")
     return given[0]

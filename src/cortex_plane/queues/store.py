@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cortex_plane.storage.database import Database, Row
 
 PAGE = 500
-"""Claims pass over the entries of a page while it is moved."""
+"""Claims skip the entries of a page while it is moved."""
 
 
 class ControlStore:
@@ -31,14 +31,14 @@ class ControlStore:
         return [rows.control(row) for row in await self._database.read("controls/list")]
 
     async def get(self, scope: Scope, name: str) -> Control:
-        """What is set; a control that says nothing when nothing is."""
+        """Returns the control, or an empty one."""
         for row in await self._database.read("controls/get", scope=scope, name=name):
             return rows.control(row)
         return Control(scope, name)
 
     async def change(self, scope: Scope, name: str, change: Callable[[Control], Control], entry: AuditEntry) -> bool:
-        """Applies a pure change, with its audit entry. No claim that would break the new rule begins after this returned.
-        False when nothing changed; then nothing is recorded."""
+        """Applies a pure change with its audit entry. No claim that violates it begins after this returns.
+        Returns False, and records nothing, if nothing changed."""
         return await self._database.transact(lambda: _change(scope, name, change, entry))
 
     async def move_lanes(self) -> bool:
@@ -56,7 +56,7 @@ class ControlStore:
         await self._database.write("controls/hold", scope=scope, name=name, seconds=seconds, reason=reason, **run)
 
     async def end_holds(self) -> bool:
-        """Forgets holds that have ended and wakes the workers; whether there were any."""
+        """Removes ended holds and wakes the workers. Returns whether there were any."""
         if not await self._database.read("controls/past_holds"):
             return False
         await self._database.transact(_end_holds)
@@ -76,7 +76,7 @@ def _change(scope: Scope, name: str, change: Callable[[Control], Control], entry
     after = change(before)
     if after == before:
         return False
-    if after.says_nothing:
+    if after.is_empty:
         yield from query("controls/remove", scope=scope, name=name)
     else:
         yield from query(
@@ -96,7 +96,7 @@ def _change(scope: Scope, name: str, change: Callable[[Control], Control], entry
     yield from query("audit/record", entries=dumps([entry.to_json()]))
     yield from query("controls/wake")
     if after.needs_lanes is not before.needs_lanes:
-        yield from query("controls/ask_for_lanes")
+        yield from query("controls/request_lanes")
     return True
 
 
@@ -108,10 +108,10 @@ def _move_lanes() -> Transaction[bool | None]:
         for page in (yield from query("controls/next_page", after=after, limit=PAGE)):
             last = str(page["job_id"])
             yield from query("controls/move_lanes", after=after, last=last)
-            yield from query("controls/go_on_with_lanes", after=last, again=bool(row["again"]))
+            yield from query("controls/continue_lanes", after=last, again=bool(row["again"]))
             return True
         if row["again"]:
-            yield from query("controls/go_on_with_lanes", after=NO_DIGITS, again=False)
+            yield from query("controls/continue_lanes", after=NO_DIGITS, again=False)
             return True
         yield from query("controls/lanes_are_given")
         return False

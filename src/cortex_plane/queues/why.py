@@ -1,4 +1,4 @@
-"""Why a job is not running: every reason, in words."""
+"""Explains why a job is not running."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
-    """`code` is for programs and stays the same; `message` is for people."""
+class BlockedReason:
+    """`code` is stable, for programs; `message` is for people."""
 
     code: str
     message: str
@@ -27,7 +27,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a waiting job stands in the queue."""
+    """The place of a waiting job in its queue."""
 
     state: str
     due_at: datetime
@@ -42,64 +42,71 @@ class Facts:
     standing: Standing | None
     controls: Sequence[Control]
     running: dict[tuple[Scope, str], int]
-    """How many jobs of each queue, agent and tenant run on a worker."""
+    """Number of running jobs of each queue, agent and tenant."""
 
     reservation: Reservation | None
     workers: int
-    """How many live workers read this queue and have this agent."""
+    """Number of live workers that read this queue and have this agent."""
     now: datetime
     only_here: bool = False
-    """For people of its tenant: of whom and what others have, nothing is told."""
+    """For users of its tenant: hides data of other tenants."""
     undecidable: str | None = None
-    """Why too few people can decide what it waits for."""
+    """Why too few people can decide the approval that it waits for."""
 
 
 MOST_COUNTED = 1000
 
 
-def why_waiting(facts: Facts) -> list[Reason]:
+def why_waiting(facts: Facts) -> list[BlockedReason]:
     job, standing = facts.job, facts.standing
     if job.status.is_terminal:
-        return [Reason("ended", f"It has ended: {job.status}.")]
+        return [BlockedReason("ended", f"It has ended: {job.status}.")]
     if job.status is JobStatus.WAITING_FOR_APPROVAL:
-        stuck = [] if facts.undecidable is None else [Reason("approval_undecidable", facts.undecidable)]
-        return [Reason("approval", "It waits for somebody to approve it. To see what is asked: cortex approvals list"), *stuck]
+        stuck = [] if facts.undecidable is None else [BlockedReason("approval_undecidable", facts.undecidable)]
+        return [
+            BlockedReason("approval", "It waits for an approval. To list open approvals: cortex approvals list"),
+            *stuck,
+        ]
     if job.cancel_requested_at is not None and job.status is JobStatus.RUNNING and standing is None:
-        return [Reason("cancelling", f"It was asked to end, and cleans up: {job.status_text}.")]
+        return [BlockedReason("cancelling", f"It was cancelled and is cleaning up: {job.status_text}.")]
     if job.status is JobStatus.RUNNING and standing is None:
-        return [Reason("running", f"It is running, on worker {job.worker_id}.")]
+        return [BlockedReason("running", f"It is running on worker {job.worker_id}.")]
     if standing is None:
-        return [Reason("broken", "It should have a place in the queue and has none. Run: cortex db repair")]
+        return [BlockedReason("broken", "Its queue entry is missing. To repair it: cortex db repair")]
     asked = (
-        [] if job.cancel_requested_at is None else [Reason("cancelling", f"It is to clean up, and then ends: {job.status_text}.")]
+        []
+        if job.cancel_requested_at is None
+        else [BlockedReason("cancelling", f"It was cancelled and waits for a worker to clean up: {job.status_text}.")]
     )
     obstacles = [*_control_reasons(facts), *_hold_reasons(facts)]
     return [*asked, *_own_reasons(job, standing), *obstacles, *_room_reasons(facts, standing)]
 
 
-def _own_reasons(job: Job, standing: Standing) -> list[Reason]:
+def _own_reasons(job: Job, standing: Standing) -> list[BlockedReason]:
     if job.wait_reason is WaitReason.CODE_CHANGED and standing.state == "later":
         return [_held(job, standing)]
     match standing.state:
         case "later":
             due = standing.due_at.isoformat(timespec="seconds")
-            why = job.status_text if job.status is JobStatus.RETRY else "so planned"
-            return [Reason("not_due", f"It is not due until {due} ({why}).")]
+            why = job.status_text if job.status is JobStatus.RETRY else "scheduled"
+            return [BlockedReason("not_due", f"It is scheduled for {due} ({why}).")]
         case "blocked" if standing.key_held_by:
-            return [Reason("key_held", f'Its serial key "{job.serial_key}" is held by job {standing.key_held_by}, which runs.')]
+            return [
+                BlockedReason("key_held", f'Its serial key "{job.serial_key}" is held by running job {standing.key_held_by}.')
+            ]
         case "blocked":
             first = f", first {standing.key_next}" if standing.key_next else ""
-            return [Reason("key_waits", f'Other jobs of its serial key "{job.serial_key}" come before it{first}.')]
+            return [BlockedReason("key_waits", f'Other jobs of its serial key "{job.serial_key}" come before it{first}.')]
         case "held":
-            return [Reason("group_order", "An earlier member of its group has not ended yet.")]
+            return [BlockedReason("group_order", "An earlier member of its group has not ended yet.")]
         case _:
             return []
 
 
-def _held(job: Job, standing: Standing) -> Reason:
+def _held(job: Job, standing: Standing) -> BlockedReason:
     error = job.error if isinstance(job.error, dict) else {}
     due = standing.due_at.isoformat(timespec="seconds")
-    return Reason(
+    return BlockedReason(
         "code_changed",
         f'It is held at step "{error.get("step")}": the code of its worker does not fit what is recorded. {error.get("message")} '
         f"It goes on when a worker starts with other code for its agent: roll back, or put the change under ctx.patched(...). "
@@ -107,8 +114,8 @@ def _held(job: Job, standing: Standing) -> Reason:
     )
 
 
-def _control_reasons(facts: Facts) -> list[Reason]:
-    found: list[Reason] = []
+def _control_reasons(facts: Facts) -> list[BlockedReason]:
+    found: list[BlockedReason] = []
     for control in facts.controls:
         if not control.paused or not _concerns(control, facts.job):
             continue
@@ -116,43 +123,49 @@ def _control_reasons(facts: Facts) -> list[Reason]:
         by = f" by {control.paused_by}" if control.paused_by else ""
         reason = f": {control.pause_reason}" if control.pause_reason else ""
         if control.scope is Scope.GATE:
-            found.append(Reason("gate_closed", f"The gate was closed{by}{since}{reason}. To open it: cortex gate open"))
+            found.append(BlockedReason("gate_closed", f"The gate was closed{by}{since}{reason}. To open it: cortex gate open"))
         else:
             code, what = f"{control.scope.value}_paused", f'{control.scope.value} "{control.name}"'
-            found.append(Reason(code, f"Its {what} was paused{by}{since}{reason}."))
+            found.append(BlockedReason(code, f"Its {what} was paused{by}{since}{reason}."))
     return found
 
 
-def _hold_reasons(facts: Facts) -> list[Reason]:
-    found: list[Reason] = []
+def _hold_reasons(facts: Facts) -> list[BlockedReason]:
+    found: list[BlockedReason] = []
     for control in facts.controls:
         if control.held_until is None or control.held_until <= facts.now or not _concerns(control, facts.job):
             continue
         what, until = f'{control.scope.value} "{control.name}"', control.held_until.isoformat(timespec="seconds")
         lift = f"To lift it: cortex queues resume {'--agent ' if control.scope is Scope.AGENT else ''}{control.name}"
-        found.append(Reason(f"{control.scope.value}_held", f"Its {what} is held until {until}: {control.hold_reason}. {lift}"))
+        found.append(
+            BlockedReason(f"{control.scope.value}_held", f"Its {what} is held until {until}: {control.hold_reason}. {lift}")
+        )
     return found
 
 
-def _room_reasons(facts: Facts, standing: Standing) -> list[Reason]:
-    found: list[Reason] = []
+def _room_reasons(facts: Facts, standing: Standing) -> list[BlockedReason]:
+    found: list[BlockedReason] = []
     held, job = facts.reservation, facts.job
     if held is not None and held.job_id != job.id:
         whose = "for another job" if facts.only_here else f"by {held.reserved_by} for job {held.job_id}"
-        found.append(Reason("reserved", f"Its queue is reserved {whose}."))
+        found.append(BlockedReason("reserved", f"Its queue is reserved {whose}."))
     for control in facts.controls:
         running = facts.running.get((control.scope, control.name), 0)
         if control.max_running is not None and _concerns(control, job) and running >= control.max_running:
             what = f'{control.scope.value} "{control.name}"'
-            found.append(Reason("limit_reached", f"Of its {what} at most {control.max_running} may run, and {running} do."))
+            found.append(
+                BlockedReason(
+                    "limit_reached", f"Its {what} is limited to {control.max_running} running jobs, and {running} are running."
+                )
+            )
     if facts.workers == 0:
         who = f'agent "{job.job_type}" and reads queue "{job.queue}"'
-        found.append(Reason("no_worker", f"No live worker has {who}. Start one: cortex worker APP"))
+        found.append(BlockedReason("no_worker", f"No live worker has {who}. Start one: cortex worker APP"))
     if standing.state == "ready" and standing.ahead:
         count = f"{MOST_COUNTED:,} jobs or more are" if standing.ahead >= MOST_COUNTED else _jobs_are(standing.ahead)
-        found.append(Reason("behind_others", f"{count} before it in the queue."))
+        found.append(BlockedReason("behind_others", f"{count} before it in the queue."))
     if standing.state == "ready" and not found and not _control_reasons(facts) and not _hold_reasons(facts):
-        found.append(Reason("next", "Nothing stands in its way: a worker takes it as soon as one has a free slot."))
+        found.append(BlockedReason("next", "Nothing blocks it: the next worker with a free slot claims it."))
     return found
 
 
@@ -173,14 +186,13 @@ def _concerns(control: Control, job: Job) -> bool:
 
 
 # -- explain job -------------------------------------------------------------------------------
-# Says why a job is not running.
 
 
 MOST_WORKERS = 10_000
 
 
-async def explain_job(store: Store, job: Job, *, only_here: bool = False) -> list[Reason]:
-    """`only_here`: for people of its tenant, who are not told what others said and did."""
+async def explain_job(store: Store, job: Job, *, only_here: bool = False) -> list[BlockedReason]:
+    """Returns every reason why a job is not running. `only_here` hides names and texts of other tenants."""
     held = [reservation for reservation in await store.reservations.list() if reservation.queue == job.queue]
     return why_waiting(
         Facts(

@@ -15,7 +15,7 @@ from cortex_plane.cli.watch import watchable
 from cortex_plane.clock import utc_now
 from cortex_plane.people.model import OWN_TENANT
 from cortex_plane.schedules.cron import time_zone
-from cortex_plane.schedules.model import Schedule, Slot, shown
+from cortex_plane.schedules.model import Schedule, Slot, schedule_view
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,14 +34,14 @@ LOOKS = {
 
 def short(schedule: Schedule) -> str:
     """`Every weekday at 09:00, Europe/Berlin`."""
-    return shown(schedule).description
+    return schedule_view(schedule).description
 
 
 def described(schedule: Schedule) -> dict[str, Any]:
     """For programs: the schedule with its rules in words."""
     from dataclasses import asdict
 
-    return asdict(shown(schedule))
+    return asdict(schedule_view(schedule))
 
 
 def schedule_table(schedules: Sequence[Schedule], now: datetime) -> Table:
@@ -72,7 +72,7 @@ def schedule_facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, Ren
     terms = schedule.terms
     yield "target", words(terms.graph_id)
     yield "rule", words(f"{terms.cron}  ({short(schedule)})")
-    one = shown(schedule)
+    one = schedule_view(schedule)
     yield "clocks", words(f"{one.daylight_saving_rule}: {one.daylight_saving}")
     yield "input", document(terms.input) if terms.input else None
     yield "next", _when(schedule, now)
@@ -130,7 +130,7 @@ def coming_table(schedule: Schedule, slots: Sequence[datetime]) -> Table:
 
 def clocks(schedule: Schedule) -> str:
     """What becomes of it when the clocks change, by the name of the rule."""
-    one = shown(schedule)
+    one = schedule_view(schedule)
     return f"Daylight saving ({one.daylight_saving_rule}): {one.daylight_saving}"
 
 

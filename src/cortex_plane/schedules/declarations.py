@@ -88,12 +88,12 @@ async def _declare(store: Store, directory: Directory, clock: Clock, new_id: New
             field="name",
         )
     try:
-        await _keep_up(store, directory, clock, new_id, stored, one)
+        await _update(store, directory, clock, new_id, stored, one)
     except GrantRefused as refused:
         log.warning("declared_schedule_left_alone", schedule=one.name, error=str(refused))
 
 
-async def _keep_up(
+async def _update(
     store: Store, directory: Directory, clock: Clock, new_id: NewId, stored: Schedule, one: DeclaredSchedule
 ) -> None:
     terms = checked_terms(one.terms, as_datetime(clock.now()))

@@ -30,10 +30,10 @@ from cortex_plane.schedules.model import (
     ScheduleChanged,
     ScheduleId,
     ScheduleTerms,
-    ShownSchedule,
+    ScheduleView,
     Slot,
     revision_of,
-    shown,
+    schedule_view,
 )
 from cortex_plane.schedules.runner import backfill_schedule, trigger_schedule
 from cortex_plane.schedules.slots import coming
@@ -167,14 +167,16 @@ TRIES = 5
 
 
 @router.get("")
-async def list_schedules(caller: Viewer, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None) -> Page[ShownSchedule]:
+async def list_schedules(caller: Viewer, plane: ThePlane, limit: Limit = 50, cursor: Cursor = None) -> Page[ScheduleView]:
     """By name."""
     store = plane.store
     found = list(await store.schedules.page(caller.tenant_id, text_in("schedule", cursor) or "", limit))
-    return Page(items=[shown(one) for one in found], next=cursor_for("schedule", found[-1].name) if len(found) == limit else None)
+    return Page(
+        items=[schedule_view(one) for one in found], next=cursor_for("schedule", found[-1].name) if len(found) == limit else None
+    )
 
 
-@router.post("", status_code=201, response_model=ShownSchedule)
+@router.post("", status_code=201, response_model=ScheduleView)
 async def add_a_schedule(
     request: Request, caller: Operator, plane: ThePlane, body: NewSchedule, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -182,18 +184,18 @@ async def add_a_schedule(
     if body.grant is not None:
         await grant_in(plane, caller, body.grant)
 
-    async def work(ids: NewId) -> ShownSchedule:
+    async def work(ids: NewId) -> ScheduleView:
         schedule_id = ScheduleId(ids())
         known = await plane.store.schedules.get(schedule_id)
         if known is not None:
-            return shown(known)
-        return shown(await add_schedule(plane.store, plane.directory, plane.clock, ids, body.wish(caller, schedule_id)))
+            return schedule_view(known)
+        return schedule_view(await add_schedule(plane.store, plane.directory, plane.clock, ids, body.wish(caller, schedule_id)))
 
-    return await created(request, caller, idempotency_key, ShownSchedule, work, location="/api/v1/schedules/{id}")
+    return await created(request, caller, idempotency_key, ScheduleView, work, location="/api/v1/schedules/{id}")
 
 
 @router.get("/{schedule_id}")
-async def get_schedule(caller: Viewer, plane: ThePlane, response: Response, schedule_id: IdPath) -> ShownSchedule:
+async def get_schedule(caller: Viewer, plane: ThePlane, response: Response, schedule_id: IdPath) -> ScheduleView:
     """One schedule, also when it was removed."""
     return _tagged(response, await schedule_in(plane, caller, schedule_id, removed=True))
 
@@ -206,7 +208,7 @@ async def change_a_schedule(
     schedule_id: IdPath,
     body: ChangeSchedule,
     if_match: ScheduleMatch = None,
-) -> ShownSchedule:
+) -> ScheduleView:
     """Changes what it runs, when, and under which grant. The slot that comes next is reckoned anew."""
     grant = None if "grant" not in body.model_fields_set else (await grant_in(plane, caller, body.grant)).id
     wanted = None if if_match in (None, "*") else str(if_match).removeprefix("W/").strip('"')
@@ -223,7 +225,7 @@ async def change_a_schedule(
 @router.post("/{schedule_id}/pause")
 async def pause_a_schedule(
     caller: Operator, plane: ThePlane, response: Response, schedule_id: IdPath, body: WithReason
-) -> ShownSchedule:
+) -> ScheduleView:
     """A slot that runs goes on; the one that waits is taken out of the queue."""
     schedule = await schedule_in(plane, caller, schedule_id)
     paused = await pause_schedule(plane.store, plane.directory, plane._ids, schedule, actor=caller.name, reason=body.reason)
@@ -233,7 +235,7 @@ async def pause_a_schedule(
 @router.post("/{schedule_id}/resume")
 async def resume_a_schedule(
     caller: Operator, plane: ThePlane, response: Response, schedule_id: IdPath, body: WithReason
-) -> ShownSchedule:
+) -> ScheduleView:
     """From the next slot on: what was due meanwhile was not missed, it was not wanted."""
     schedule = await schedule_in(plane, caller, schedule_id)
     resumed = await resume_schedule(
@@ -309,6 +311,6 @@ async def _change(
     )
 
 
-def _tagged(response: Response, schedule: Schedule) -> ShownSchedule:
+def _tagged(response: Response, schedule: Schedule) -> ScheduleView:
     response.headers["ETag"] = f'"{revision_of(schedule)}"'
-    return shown(schedule)
+    return schedule_view(schedule)

@@ -169,7 +169,7 @@ class ScheduleExists(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class ShownSchedule(Schedule):
+class ScheduleView(Schedule):
     """`daylight_saving_rule` is the name of the rule, `daylight_saving` says what it does."""
 
     description: str = ""
@@ -177,9 +177,9 @@ class ShownSchedule(Schedule):
     daylight_saving: str = ""
 
 
-def shown(schedule: Schedule) -> ShownSchedule:
+def schedule_view(schedule: Schedule) -> ScheduleView:
     rule = parse(schedule.terms.cron)
-    return ShownSchedule(
+    return ScheduleView(
         **{one.name: getattr(schedule, one.name) for one in fields(Schedule)},
         description=f"{describe(rule)}, {schedule.terms.timezone}",
         daylight_saving_rule=kind(rule),

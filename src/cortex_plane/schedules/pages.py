@@ -20,7 +20,7 @@ from cortex_plane.http.inputs import IdPath
 from cortex_plane.jobs.model import INTERNAL_PREFIX
 from cortex_plane.people.roles import Caller, Role
 from cortex_plane.plane import Plane
-from cortex_plane.schedules.model import MissedRule, OverlapRule, Schedule, ScheduleExists, ScheduleNotFound, shown
+from cortex_plane.schedules.model import MissedRule, OverlapRule, Schedule, ScheduleExists, ScheduleNotFound, schedule_view
 from cortex_plane.schedules.slots import coming
 
 router = APIRouter(include_in_schema=False)
@@ -67,7 +67,7 @@ async def one_schedule(request: Request, caller: Viewer, plane: ThePlane, schedu
         request,
         caller,
         "schedule.html",
-        one=shown(schedule),
+        one=schedule_view(schedule),
         coming=coming(schedule.terms, now, 10),
         slots=await plane.schedules.slots(schedule.id, tenant=caller.tenant, limit=LEDGER),
         days=calendar([schedule], now),

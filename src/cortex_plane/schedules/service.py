@@ -76,7 +76,7 @@ class ScheduleService:
 
         return remember
 
-    async def keep_declared(self) -> None:
+    async def sync_declared(self) -> None:
         """Makes the stored schedules what this program's code declares. Workers do so when they start."""
         plane = self._plane
         declared = [self._resolved(one) for one in self._declared]

@@ -84,7 +84,7 @@ async def finish_runs(store: Store, transitions: Sequence[Transition], actor: st
 async def _applied(store: Store, transitions: Sequence[Transition], actor: str) -> set[RunId]:
     for transition in transitions:
         if transition.large_output is not None:
-            await store.queue.keep_output(transition.job_id, transition.run_id, transition.large_output)
+            await store.queue.save_output(transition.job_id, transition.run_id, transition.large_output)
     plain = [transition for transition in transitions if transition.approval is None]
     applied = await store.queue.finish(plain, actor) if plain else set()
     for transition in transitions:

@@ -16,8 +16,8 @@ from cortex_plane.approvals.messages import (
     Sent,
     button_meaning,
     details_of,
+    message_view,
     request_text,
-    shown_of,
 )
 from tests.adapters.channels import discord_fake, slack_fake, telegram_fake
 from tests.adapters.channels.messages import APPROVED, TOKEN, closings, message, messages
@@ -28,7 +28,7 @@ CUT = "cut here; the page shows them all"
 
 
 def sent(shown: ApprovalMessage) -> Sent:
-    return Sent("1", {"shown": shown_of(shown)})
+    return Sent("1", {"shown": message_view(shown)})
 
 
 # -- Telegram ------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ INSTANT = re.compile(r"<t:[0-9]+:[fR]>")
 def bare_marks(markdown: str) -> list[str]:
     """The characters in it that have a meaning, outside of our block of code and our instants."""
     outside = re.sub(r"```json\n.*?\n```", "", markdown, count=1, flags=re.DOTALL)
-    outside = INSTANT.sub("", outside).replace("To look at it and decide:", "")
+    outside = INSTANT.sub("", outside).replace("To view and decide:", "")
     return BARE.findall(re.sub(r"\\([^0-9A-Za-z\s])", "", outside))
 
 
@@ -165,7 +165,7 @@ def test_an_email_links_to_the_page_and_nowhere_else(asked: ApprovalMessage) -> 
 
 @given(messages, closings)
 def test_an_email_that_closes_has_no_link_at_all(asked: ApprovalMessage, closed: ClosedMessage) -> None:
-    assert Page(email.closed_html(closed, shown_of(asked))).links == []
+    assert Page(email.closed_html(closed, message_view(asked))).links == []
 
 
 @given(messages)

@@ -17,11 +17,11 @@ from cortex_plane.webhooks.model import Notice, check_url
 
 
 class ChannelRefused(Denied):
-    """No retry would help: the address, the credentials or the message are wrong. The text says what to do."""
+    """Permanent error: the address, the credentials or the message are invalid. The text says what to do."""
 
 
 class ChannelBusy(Unavailable):
-    """The service wants to be left alone for a while."""
+    """The service asks to retry later (rate limit)."""
 
     def __init__(self, message: str, retry_after_seconds: float) -> None:
         super().__init__(message)
@@ -29,11 +29,11 @@ class ChannelBusy(Unavailable):
 
 
 class ChannelDown(Unavailable):
-    """The service does not answer, or not as it should. A message may have been sent nevertheless."""
+    """The service does not respond, or responds unexpectedly. The message may have been sent."""
 
 
 class InvalidSignature(Denied):
-    """A request that claims to come from a service does not bear its sign; nothing in it may be believed."""
+    """The signature of a callback is missing or invalid."""
 
 
 class Channel(Protocol):
@@ -43,46 +43,45 @@ class Channel(Protocol):
 
     @property
     def edits(self) -> bool:
-        """Whether `edit` changes the message that was sent. Otherwise it sends another one, and is called once for each
-        address, however many reminders were sent."""
+        """Whether `edit` changes the sent message. Otherwise `edit` sends a new message, and is called once per address."""
 
     async def send(self, message: ApprovalMessage, to: Address) -> Sent:
-        """Raises ChannelRefused, ChannelBusy or ChannelDown, never with a token or secret in their texts."""
+        """Sends a request. Raises ChannelRefused, ChannelBusy or ChannelDown; their texts never contain a token or secret."""
 
     async def edit(self, sent: Sent, closed: ClosedMessage) -> None:
-        """Takes the buttons away and says how it ended; where messages cannot be changed, says so in another one.
-        Harmless when repeated. Raises as `send` does."""
+        """Removes the buttons and shows the outcome; if messages cannot be edited, sends another one. Idempotent. Raises like
+        `send`."""
 
 
 class NoticeChannel(Protocol):
-    """A channel that can also tell something without asking."""
+    """A channel that can also send plain notifications."""
 
     async def notify(self, notice: Notice, to: Address) -> None:
-        """Raises as `send` does."""
+        """Sends a notification. Raises like `send`."""
 
 
 class Greeting:
-    """A service asks whether anybody is there, and whether forged signatures are noticed."""
+    """A service checks that the endpoint responds and verifies signatures."""
 
 
 class Clicks(Protocol):
-    """What a service sends when somebody presses a button. It waits for an answer, for about three seconds."""
+    """Callbacks of a service for pressed buttons. The service waits about three seconds for the response."""
 
     def read(self, headers: Mapping[str, str], body: bytes) -> Click | Greeting | None:
-        """None for whatever is not a click on one of our buttons. Raises InvalidSignature."""
+        """Parses a callback. Returns None if it is not a click on our buttons. Raises InvalidSignature."""
 
     def answer(self, click: Click, text: str, closed: ClosedMessage | None) -> dict[str, Any] | None:
-        """The document to answer with; None is an answer without one. `closed` is what this click has brought about."""
+        """Returns the body of the response, or None for an empty one. `closed`: the outcome, if this click closed the request."""
 
     def acknowledge(self, greeting: Greeting | None) -> dict[str, Any] | None:
-        """The answer to a greeting, or to what is not for us."""
+        """Returns the body of the response to a ping, or to a callback that is ignored."""
 
     async def tell(self, click: Click, text: str) -> None:
-        """After the answer, where that cannot say anything. Raises as `send` does."""
+        """Sends the result after the response, if the response cannot contain it. Raises like `send`."""
 
 
 # -- service -----------------------------------------------------------------------------------
-# One call of a chat service's HTTP API, and what its answers mean for a retry. No secret comes back in an error.
+# Calls of chat services over HTTP, and which errors are retried. Secrets are removed from errors.
 
 
 TIMEOUT_SECONDS = 15.0
@@ -96,7 +95,7 @@ LONGEST_BUSY_SECONDS = 86_400.0
 
 
 class Reply(NamedTuple):
-    """An answer that is neither busy nor broken. `document` is empty where the service sent no JSON object."""
+    """A response other than 429 and 5xx. `document` is empty if the body is not a JSON object."""
 
     status: int
     document: Mapping[str, Any]
@@ -108,7 +107,7 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """`secrets` are what an error must not repeat, whatever the other side says."""
+    """`secrets` are removed from all errors."""
 
     name: str
     http: Http = field(repr=False)
@@ -164,7 +163,7 @@ class Service:
         return ChannelRefused(f"{self.name} refused it{f': {words}' if words else ''}. {advice}")
 
     def quoted(self, said: str) -> str:
-        """What the other side said, in one short line; it may have repeated what it was sent."""
+        """The error text of the service on one short line, without secrets that it may have echoed."""
         return shortened(one_line(hidden(said, self.secrets)), WORDS_LIMIT).rstrip(".")
 
 
@@ -176,7 +175,7 @@ def hidden(text: str, secrets: Iterable[str]) -> str:
 
 
 def busy_seconds(*wishes: object) -> float:
-    """The first of what the service may have said that is a sensible number of seconds."""
+    """Returns the first value that is a plausible number of seconds."""
     for wish in wishes:
         try:
             seconds = float(wish) if isinstance(wish, str | int | float) and not isinstance(wish, bool) else -1.0
@@ -188,13 +187,13 @@ def busy_seconds(*wishes: object) -> float:
 
 
 def check_credential(value: object, name: str) -> None:
-    """It goes into a header or a path as it is, and an error there would show it."""
+    """Checks a value that is inserted into a header or path. The error does not repeat it."""
     if not isinstance(value, str) or not value or not value.isascii() or not value.isprintable() or " " in value:
         raise InvalidInput(f"{name} must be text without spaces or line breaks, as the service shows it.", field=name)
 
 
 def document_of(body: bytes) -> Mapping[str, Any]:
-    """What it says; nothing if that is not a JSON object."""
+    """Parses the body; empty if it is not a JSON object."""
     try:
         document = loads(body)
     except ValueError:
@@ -203,18 +202,18 @@ def document_of(body: bytes) -> Mapping[str, Any]:
 
 
 def at(document: object, *path: str) -> Any:
-    """What lies at the end of the path, or None."""
+    """Returns the value at the path, or None."""
     for name in path:
         document = document.get(name) if isinstance(document, Mapping) else None
     return document
 
 
 def text_at(document: object, *path: str) -> str:
-    """Text or a whole number, as text; empty if there is none."""
+    """Returns a string or whole number as text; otherwise an empty string."""
     value = at(document, *path)
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def header(headers: Mapping[str, str], name: str) -> str:
-    """Names of headers have no case; empty if it is missing."""
+    """Returns a header, case-insensitively; empty if it is missing."""
     return next((value for given, value in headers.items() if given.lower() == name), "")

@@ -1,4 +1,4 @@
-"""Clicks on the buttons of our messages, as each service sends them, and the answers that it waits for."""
+"""Callbacks of each service for pressed buttons, and their responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECRET_HEADER = "x-telegram-bot-api-secret-token"
 
 @dataclass(frozen=True, slots=True)
 class TelegramClicks:
-    """The answer to the webhook's request is itself a call of Telegram's API."""
+    """The response to the webhook is itself a call of Telegram's API."""
 
     secret_token: str = field(repr=False)
 
@@ -30,12 +30,12 @@ class TelegramClicks:
         return {}
 
     async def tell(self, click: Click, text: str) -> None:
-        """The answer has said it."""
+        """Not needed: the response contains the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiscordClicks:
-    """A decision changes the message at once; everything else is a line for whoever clicked."""
+    """A decision edits the message at once; any other result is shown to the user who clicked."""
 
     public_key: str
     clock: Clock = field(repr=False)
@@ -52,12 +52,12 @@ class DiscordClicks:
         return discord.told("This is not one of our buttons.") if greeting is None else discord.pong()
 
     async def tell(self, click: Click, text: str) -> None:
-        """The answer has said it."""
+        """Not needed: the response contains the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlackClicks:
-    """Slack only wants to hear that the click has arrived; what became of it is told afterwards."""
+    """Slack expects only an acknowledgement; the result is sent afterwards."""
 
     channel: slack.SlackChannel
     signing_secret: str = field(repr=False)

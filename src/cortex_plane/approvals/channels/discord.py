@@ -29,10 +29,10 @@ from cortex_plane.approvals.messages import (
     button_data,
     button_meaning,
     details_of,
+    message_view,
     one_line,
     origin,
     shortened,
-    shown_of,
     summary_of,
     title_of,
     utf16_size,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def is_signed(public_key: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether the owner of the key signed this message so."""
+    """Whether the signature of the message is valid for this key."""
     from cryptography.exceptions import InvalidSignature as WrongSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -71,7 +71,7 @@ SNOWFLAKE = re.compile(r"[0-9]{1,20}")
 TIMESTAMP = re.compile(r"[0-9]{1,12}")
 WINDOW_SECONDS = 300
 
-# Every one of these begins some markup, a mention or a link; a backslash takes its meaning away.
+# These begin markup, mentions or links, and are escaped with a backslash.
 SPECIAL = re.compile(r"([\\`*_~|<>#\-+\[\]():@])")
 
 PING, COMPONENT = 1, 3
@@ -82,7 +82,7 @@ ONLY_FOR_YOU = 1 << 6
 NO_MENTIONS: Final = {"parse": list[str]()}
 
 Ed25519 = Callable[[bytes, bytes, bytes], bool]
-"""Whether the public key signed so: `is_signed(public_key, signature, message)`."""
+"""Verifies a signature: `is_signed(public_key, signature, message)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class DiscordChannel:
         service = self._service(message.token)
         channel_id = to.id if to.kind == "channel" else await self._direct(service, to.id)
         reply = await self._call(service, f"/channels/{channel_id}/messages", request_body(message, self.interactive))
-        return Sent(_snowflake(service, reply), {"channel_id": channel_id, "shown": shown_of(message)})
+        return Sent(_snowflake(service, reply), {"channel_id": channel_id, "shown": message_view(message)})
 
     async def notify(self, notice: Notice, to: Address) -> None:
         if not SNOWFLAKE.fullmatch(to.id):
@@ -118,7 +118,7 @@ class DiscordChannel:
         await self._call(self._service(), f"/channels/{to.id}/messages", body)
 
     async def edit(self, sent: Sent, closed: ClosedMessage) -> None:
-        """What was asked stays; only the line above it changes, and the buttons go."""
+        """Keeps the request, changes the headline and removes the buttons."""
         channel_id = text_at(sent.where, "channel_id")
         if not SNOWFLAKE.fullmatch(channel_id) or not SNOWFLAKE.fullmatch(sent.message_id):
             raise ChannelRefused("What is stored of this message is not what Discord gave; it stays as it is.")
@@ -127,7 +127,7 @@ class DiscordChannel:
         _check(service, reply)
 
     async def _direct(self, service: Service, user_id: str) -> str:
-        """The channel of direct messages with one person; Discord gives the same one each time."""
+        """Opens the direct-message channel with a user. Idempotent."""
         return _snowflake(service, await self._call(service, "/users/@me/channels", {"recipient_id": user_id}))
 
     async def _call(self, service: Service, path: str, body: dict[str, Any]) -> Reply:
@@ -165,7 +165,7 @@ _ADVICE: dict[Any, str] = {
 }
 
 
-# -- what is sent --------------------------------------------------------------------------------
+# -- sending -------------------------------------------------------------------------------------
 def request_body(message: ApprovalMessage, interactive: bool = True) -> dict[str, Any]:
     embed = {"title": shortened(escaped(title_of(message)), TITLE_LIMIT), "description": _description(message)}
     row = _buttons(message, interactive)
@@ -193,7 +193,7 @@ def _description(message: ApprovalMessage) -> str:
         escaped(summary_of(message)),
         f"{escaped(origin(message.agent, message.job_id))}\nExpires <t:{at_second}:f>, <t:{at_second}:R>",
     ]
-    below = [] if message.link else [f"To look at it and decide: {escaped(message.page_url)}"]
+    below = [] if message.link else [f"To view and decide: {escaped(message.page_url)}"]
     left = DESCRIPTION_LIMIT - utf16_size("\n\n".join([*above, *below])) - NOTE_LIMIT - len("\n\n\n\n\n\n```json\n\n```")
     details = details_of(message.details, left, _fenced_size)
     block = [f"```json\n{without_fences(details.text)}\n```"] if details.text else []
@@ -213,14 +213,14 @@ def _buttons(message: ApprovalMessage, interactive: bool) -> list[dict[str, Any]
     return [*(decide if interactive else []), *look]
 
 
-# -- what comes in -------------------------------------------------------------------------------
+# -- receiving -----------------------------------------------------------------------------------
 class Ping:
-    """Discord asks whether anybody is there, and now and then whether forged signatures are noticed. Answer with `pong()`."""
+    """Discord checks that the endpoint responds, and now and then that it rejects forged signatures. Respond with `pong()`."""
 
 
 def verify(headers: Mapping[str, str], body: bytes, now: Instant, *, public_key: str, is_signed: Ed25519 = is_signed) -> None:
-    """Raises InvalidSignature unless Discord signed the request with the key of the application, within the last five minutes.
-    Discord expects a 401 then."""
+    """Raises InvalidSignature unless the application's key signed the request within the last five minutes.
+    Respond with 401 then."""
     signature, timestamp = header(headers, "x-signature-ed25519"), header(headers, "x-signature-timestamp")
     if (
         not SIGNATURE.fullmatch(signature)
@@ -256,22 +256,22 @@ def _message(interaction: object) -> Sent | None:
     return Sent(message_id, {"channel_id": channel_id}) if message_id and channel_id else None
 
 
-# The body of the answer to an interaction, due within three seconds.
+# The body of the response to an interaction, due within three seconds.
 def pong() -> dict[str, Any]:
     return {"type": PONG}
 
 
 def deferred() -> dict[str, Any]:
-    """Nothing changes for now; the message is edited later."""
+    """Acknowledges; the message is edited later."""
     return {"type": DEFERRED_UPDATE}
 
 
 def told(text: str) -> dict[str, Any]:
-    """A line that only whoever clicked can see."""
+    """An ephemeral message to the user who clicked."""
     said = shortened(escaped(one_line(text)), CONTENT_LIMIT)
     return {"type": MESSAGE, "data": {"content": said, "flags": ONLY_FOR_YOU, "allowed_mentions": NO_MENTIONS}}
 
 
 def updated(closed: ClosedMessage) -> dict[str, Any]:
-    """The message itself, as `edit` would make it."""
+    """Edits the message, as `edit` does."""
     return {"type": UPDATE, "data": closed_body(closed)}

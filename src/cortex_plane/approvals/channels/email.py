@@ -16,12 +16,12 @@ from cortex_plane.approvals.messages import (
     Sent,
     closed_text,
     details_of,
+    message_view,
     one_line,
     origin,
     plain,
     request_text,
     shortened,
-    shown_of,
     summary_of,
     title_of,
     when,
@@ -34,7 +34,7 @@ from cortex_plane.worker.failures import PermanentFailure
 if TYPE_CHECKING:
     from cortex_plane.webhooks.model import Notice
 
-DETAILS_LIMIT = 20_000  # Some programs cut an e-mail after 100 KB, and with it whatever stands below.
+DETAILS_LIMIT = 20_000  # Some mail programs cut an e-mail after 100 KB.
 WORDS_LIMIT = 300
 
 
@@ -53,14 +53,14 @@ class EmailChannel:
         text, html = request_text(message, details, page=True), request_html(message, details)
         subject = f"Approval needed: {title_of(message)}"
         message_id = await self._post(message.key, recipient, subject, text, html, (message.token,))
-        return Sent(message_id, {"to": recipient.address, "subject": subject, "shown": shown_of(message)})
+        return Sent(message_id, {"to": recipient.address, "subject": subject, "shown": message_view(message)})
 
     async def notify(self, notice: Notice, to: Address) -> None:
         html = _page([f"<h2>{escape(notice.title)}</h2>", *map(_paragraph, notice.text.split("\n\n"))])
         await self._post(notice.key, _recipient(to.id), notice.title, notice.text, html, ())
 
     async def edit(self, sent: Sent, closed: ClosedMessage) -> None:
-        """An e-mail cannot be changed; an answer to it can be sent, under an id of its own that is the same at each attempt."""
+        """E-mails cannot be edited: sends a reply, with a Message-ID that is the same for each attempt."""
         recipient, shown = _recipient(text_at(sent.where, "to")), at(sent.where, "shown") or {}
         subject = f"Re: {shortened(one_line(text_at(sent.where, 'subject')), 200) or 'Approval'}"
         key = f"end-{sha256(sent.message_id.encode()).hexdigest()[:32]}"
@@ -88,9 +88,9 @@ def _quoted(error: Exception, secrets: tuple[str, ...]) -> str:
     return shortened(one_line(hidden(str(error), secrets)), WORDS_LIMIT).rstrip(".")
 
 
-# -- what is sent --------------------------------------------------------------------------------
+# -- sending -------------------------------------------------------------------------------------
 def request_html(message: ApprovalMessage, details: Details) -> str:
-    """One button, to the page: programs that check links for viruses press every button that there is."""
+    """One button, to the page: virus scanners open every link, so no link may decide."""
     return _page(
         [
             f"<p>🔒 Approval needed</p><h2>{escape(title_of(message))}</h2>",

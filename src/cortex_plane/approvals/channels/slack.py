@@ -33,10 +33,10 @@ from cortex_plane.approvals.messages import (
     button_data,
     button_meaning,
     details_of,
+    message_view,
     one_line,
     origin,
     shortened,
-    shown_of,
     summary_of,
     title_of,
     utf16_size,
@@ -55,12 +55,12 @@ WINDOW_SECONDS = 300
 PLACE = re.compile(r"[A-Z][A-Z0-9]{2,20}")
 TIMESTAMP = re.compile(r"[0-9]{1,12}")
 
-# Slack answers 200 to nearly everything; these are the errors that pass.
+# Slack responds 200 to nearly everything; these errors are temporary.
 BUSY = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 DOWN = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org"})
 
 ACKNOWLEDGED = b""
-"""The body of the 200 that Slack waits for, three seconds long. Whatever is to be said is told afterwards."""
+"""The body of the acknowledgement, due within three seconds. The result is sent afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class SlackChannel:
         timestamp, channel = text_at(reply.document, "ts"), text_at(reply.document, "channel")
         if not timestamp or not channel:
             raise service.broken(reply)
-        return Sent(timestamp, {"channel": channel, "shown": shown_of(message)})
+        return Sent(timestamp, {"channel": channel, "shown": message_view(message)})
 
     async def notify(self, notice: Notice, to: Address) -> None:
         if not PLACE.fullmatch(to.id):
@@ -103,7 +103,7 @@ class SlackChannel:
         await self._call(self._service(), "chat.update", body)
 
     async def tell(self, click: Click, text: str) -> None:
-        """A line that only whoever clicked can see. Its address came with the click, under Slack's signature."""
+        """Sends an ephemeral message to the user who clicked. Its URL came with the signed callback."""
         if not click.answer_to:
             raise ChannelRefused("Slack gave no address to answer this click at.")
         said = {"response_type": "ephemeral", "replace_original": False, "text": escaped(one_line(text))}
@@ -143,9 +143,9 @@ _ADVICE = {
 }
 
 
-# -- what is sent --------------------------------------------------------------------------------
+# -- sending -------------------------------------------------------------------------------------
 def request_body(message: ApprovalMessage, interactive: bool = True) -> dict[str, Any]:
-    """Only the details and the time are in Slack's markup; in plain text nothing has a meaning."""
+    """Only the details and the time use Slack's markup; plain text needs no escaping."""
     details = details_of(message.details, SECTION_LIMIT - len("```\n\n```"), _fenced_size)
     buttons = _buttons(message, interactive)
     blocks = [
@@ -154,7 +154,7 @@ def request_body(message: ApprovalMessage, interactive: bool = True) -> dict[str
         _code(details.text),
         _section(details.note),
         _context(origin(message.agent, message.job_id), f"Expires {_time(message)}"),
-        None if message.link else _section(f"To look at it and decide: {message.page_url}"),
+        None if message.link else _section(f"To view and decide: {message.page_url}"),
         {"type": "actions", "elements": buttons} if buttons else None,
     ]
     return {"text": f"🔒 Approval needed: {escaped(title_of(message))}", "blocks": [block for block in blocks if block]}
@@ -174,7 +174,7 @@ def closed_body(sent: Sent, closed: ClosedMessage) -> dict[str, Any]:
 
 
 def escaped(text: str) -> str:
-    """The three characters by which mentions and links begin and end."""
+    """Escapes the three characters that begin and end mentions and links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -217,7 +217,7 @@ def _button(action_id: str, text: str) -> dict[str, Any]:
     return {"type": "button", "action_id": action_id, "text": _plain(text)}
 
 
-# -- what comes in -------------------------------------------------------------------------------
+# -- receiving -----------------------------------------------------------------------------------
 def verify(headers: Mapping[str, str], body: bytes, now: Instant, *, signing_secret: str) -> None:
     """Raises InvalidSignature unless Slack signed the request, within the last five minutes."""
     check_credential(signing_secret, "signing_secret")

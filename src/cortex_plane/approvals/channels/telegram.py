@@ -1,4 +1,4 @@
-"""Approvals by a Telegram bot (https://core.telegram.org/bots/api): a message with two buttons, and what they send back."""
+"""Approvals by a Telegram bot (https://core.telegram.org/bots/api): messages with two buttons, and their callbacks."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from cortex_plane.approvals.messages import (
     button_meaning,
     closed_text,
     details_of,
+    message_view,
     request_text,
     shortened,
-    shown_of,
     utf16_size,
 )
 from cortex_plane.errors import InvalidInput
@@ -41,7 +41,7 @@ from cortex_plane.http_client import Http
 if TYPE_CHECKING:
     from cortex_plane.webhooks.model import Notice
 
-TEXT_LIMIT = 4_096  # Of what is seen, in UTF-16.
+TEXT_LIMIT = 4_096  # Visible text, in UTF-16 units.
 ANSWER_LIMIT = 200
 BOT_TOKEN = re.compile(r"[0-9]+:[A-Za-z0-9_-]+")
 CHAT = re.compile(r"-?[0-9]{1,18}|@[A-Za-z][A-Za-z0-9_]{3,31}")
@@ -50,7 +50,7 @@ NOT_MODIFIED = "message is not modified"
 
 @dataclass(frozen=True, slots=True)
 class TelegramChannel:
-    """Addresses are chat ids. Without `interactive` the message has no buttons that decide, only one that opens the page."""
+    """Addresses are chat ids. Without `interactive`, the message has only a button that opens the page."""
 
     http: Http = field(repr=False)
     bot_token: str = field(repr=False)
@@ -74,7 +74,7 @@ class TelegramChannel:
         message_id, chat_id = (text_at(reply.document, "result", *path) for path in (("message_id",), ("chat", "id")))
         if not message_id or not chat_id:
             raise service.broken(reply)
-        return Sent(message_id, {"chat_id": chat_id, "shown": shown_of(message)})
+        return Sent(message_id, {"chat_id": chat_id, "shown": message_view(message)})
 
     async def notify(self, notice: Notice, to: Address) -> None:
         if not CHAT.fullmatch(to.id):
@@ -83,7 +83,7 @@ class TelegramChannel:
         await self._call(self._service(), "sendMessage", {"chat_id": to.id, **_text(_mark("", text))})
 
     async def edit(self, sent: Sent, closed: ClosedMessage) -> None:
-        """Without `reply_markup` the buttons go."""
+        """Omitting `reply_markup` removes the buttons."""
         chat_id = text_at(sent.where, "chat_id")
         if not CHAT.fullmatch(chat_id) or not sent.message_id.isdecimal():
             raise ChannelRefused("What is stored of this message is not what Telegram gave; it stays as it is.")
@@ -91,7 +91,7 @@ class TelegramChannel:
         await self._call(self._service(), "editMessageText", body)
 
     async def answer(self, click: Click, text: str) -> None:
-        """Ends the waiting sign on the button. Telegram forgets a click soon, so that failing is of no consequence."""
+        """Ends the spinner on the button. Telegram expires clicks soon, so errors are ignored."""
         await self._call(self._service(), "answerCallbackQuery", callback_answer(click, text))
 
     def _service(self, *secrets: str) -> Service:
@@ -121,7 +121,7 @@ def _advice(reply: Reply, said: str) -> str:
     return "The message can still be decided on its page."
 
 
-# -- what is sent --------------------------------------------------------------------------------
+# -- sending -------------------------------------------------------------------------------------
 def request_body(message: ApprovalMessage, interactive: bool = True) -> dict[str, Any]:
     """No preview: Telegram would fetch the page."""
     has_link = message.link is not None
@@ -139,7 +139,7 @@ def closed_body(sent: Sent, closed: ClosedMessage) -> dict[str, Any]:
 
 
 def callback_answer(click: Click, text: str) -> dict[str, Any]:
-    """What answerCallbackQuery takes. With `"method": "answerCallbackQuery"` added, the webhook may be answered with it."""
+    """Parameters of answerCallbackQuery. With `"method": "answerCallbackQuery"` added, they are also a valid webhook response."""
     return {"callback_query_id": click.answer_to, "text": shortened(text, ANSWER_LIMIT)}
 
 
@@ -160,9 +160,9 @@ def _mark(tag: str, text: str) -> str:
     return f"<{tag}>{escape(text, quote=False)}</{tag}>" if tag else escape(text, quote=False)
 
 
-# -- what comes in -------------------------------------------------------------------------------
+# -- receiving -----------------------------------------------------------------------------------
 def parse_callback(update: object, secret_token_header: str | None, *, secret_token: str) -> Click | None:
-    """A click on one of our buttons; None for any other update. `secret_token` is the one that was given to setWebhook."""
+    """A click on one of our buttons; None for any other update. `secret_token` is the secret passed to setWebhook."""
     check_credential(secret_token, "secret_token")
     if not compare_digest((secret_token_header or "").encode("utf-8", "replace"), secret_token.encode()):
         raise InvalidSignature("The request lacks the secret of the Telegram webhook. Set the webhook anew if that was changed.")

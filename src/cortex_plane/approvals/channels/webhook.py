@@ -1,4 +1,4 @@
-"""Approvals for programs: events as Standard Webhooks describes them, to an endpoint whose secret the plane knows."""
+"""Approvals for programs: Standard Webhooks events to a registered endpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FindTarget = Callable[[EndpointId], Awaitable[Target | None]]
 
 @dataclass(frozen=True, slots=True)
 class WebhookChannel:
-    """Addresses are ids of endpoints; `find_target` knows where they are (`store.webhooks.target`)."""
+    """Addresses are ids of endpoints; `find_target` resolves them (`store.webhooks.target`)."""
 
     http: Http = field(repr=False)
     clock: Clock = field(repr=False)
@@ -80,7 +80,7 @@ def _advice(status: int, endpoint_id: str) -> str:
 
 
 def request_data(message: ApprovalMessage) -> dict[str, Any]:
-    """People are to be led to the page. Programs decide by a POST; there is no address that decides when it is opened."""
+    """Send people to the page. Programs decide with a POST; no URL decides when it is opened."""
     return {
         "request_id": message.request_id,
         "job_id": message.job_id,
