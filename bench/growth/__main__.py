@@ -36,8 +36,6 @@ from bench.machine import describe_machine
 from bench.million import postgres, sqlite
 from bench.places import durable_cluster, fresh_folder
 from cortex_plane import Plane
-from cortex_plane.storage.postgres.database import POOL_SIZE
-from cortex_plane.testing import PostgresCluster
 
 COPIES, SMALL = 999, 0
 LIMIT = 1.5
@@ -101,28 +99,38 @@ class Work(NamedTuple):
 class Reader:
     """Counts the pages and rows that the sessions of a database have read, from memory or from disk."""
 
-    def __init__(self, plane: Plane, monitor: str | None) -> None:
-        self._plane, self._monitor = plane, monitor
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
 
     async def work(self) -> Work:
         store: Any = self._plane.store
-        if self._monitor is None:
+        if self._plane.settings.database_url.startswith("sqlite"):
             database = store.database.session
             connections = [database._writer._connection, *database._reading]
             kinds = (apsw.SQLITE_DBSTATUS_CACHE_HIT, apsw.SQLITE_DBSTATUS_CACHE_MISS)
             pages = sum(_status(connection, kind) for connection in connections if connection for kind in kinds)
             return Work(pages, STEPS[str(database.path)])
         await asyncio.sleep(FLUSH_SECONDS)
-        await asyncio.gather(*(store.workers.now() for _ in range(POOL_SIZE)))  # Each session tells when it is used next.
-        connection = await asyncpg.connect(self._monitor)
+        await store.workers.now()  # By the session that is kept at hand; each tells what it has read at its next statement.
+        pool = store.database.session._pool
+        idle = [await pool.acquire() for _ in range(pool.get_idle_size())]
+        for session in idle:
+            await session.execute("select 1")
+            await pool.release(session)
+        connection = await asyncpg.connect(store.database.session.url)
         try:
-            name = store.database.session.url.rsplit("/", 1)[1]
-            sql = "select blks_hit + blks_read, tup_returned + tup_fetched from pg_stat_database where datname = $1"
-            [row] = await connection.fetch(sql, name)
-            return Work(row[0], row[1])
+            [row] = await connection.fetch(WORK)
+            return Work(int(row[0]), int(row[1]))
         finally:
             await connection.close()
 
+
+WORK = """
+select
+  (select sum(heap_blks_hit + heap_blks_read + coalesce(idx_blks_hit + idx_blks_read, 0)) from pg_statio_user_tables),
+  (select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_tables)
+"""
+"""Of the tables of the product: what sessions read of the catalog when they are opened is of no operation."""
 
 STEPS: Counter[str] = Counter()
 """Steps of SQLite's virtual machine, by file."""
@@ -179,7 +187,7 @@ def _measure_sqlite(copies: int) -> list[Result]:
             with _filling(f"SQLite, {name}", count) as advance:
                 sqlite.fill(load_of(count), folder / name, advance)
         urls = {name: f"sqlite:///{folder}/{name}" for name in ("small", "full")}
-        return asyncio.run(_compare("SQLite", urls, None))
+        return asyncio.run(_compare("SQLite", urls))
 
 
 def _measure_postgres(copies: int) -> list[Result]:
@@ -188,11 +196,7 @@ def _measure_postgres(copies: int) -> list[Result]:
         for name, count in (("small", SMALL), ("full", copies)):
             with _filling(f"PostgreSQL, {name}", count) as advance:
                 postgres.fill(load_of(count), urls[name], advance)
-        return asyncio.run(_compare("PostgreSQL", urls, _monitor(cluster)))
-
-
-def _monitor(cluster: PostgresCluster) -> str:
-    return cluster.create_database("monitor")
+        return asyncio.run(_compare("PostgreSQL", urls))
 
 
 @contextmanager
@@ -202,7 +206,7 @@ def _filling(what: str, copies: int) -> Iterator[Callable[[], object]]:
         yield lambda: bar.advance(task)
 
 
-async def _compare(store: str, urls: dict[str, str], monitor: str | None) -> list[Result]:
+async def _compare(store: str, urls: dict[str, str]) -> list[Result]:
     results: list[Result] = []
     for url in urls.values():
         async with Plane(url) as plane:
@@ -213,9 +217,7 @@ async def _compare(store: str, urls: dict[str, str], monitor: str | None) -> lis
             for url in urls.values():
                 await _analyze(url)
         async with Plane(urls["small"]) as small, Plane(urls["full"]) as full:
-            readers = Reader(small, monitor), Reader(full, monitor)
-            for reader in readers:
-                await reader.work()  # Opens all sessions; what that reads is of no operation.
+            readers = Reader(small), Reader(full)
             pairs = zip(await operations(small), await operations(full), strict=True)
             for pair in pairs:
                 one = Result(store, statistics, pair[0].name, *await _costs(pair, readers))
