@@ -244,7 +244,7 @@ async def test_a_cancelled_group_runs_nothing_more_and_is_cancelled_once(plane: 
 
 
 async def test_a_group_joins_the_callers_transaction(plane: TestPlane, scribe: Scribe, database_url: str) -> None:
-    await plane.jobs.list()  # Agents are written down before somebody else holds the file.
+    await plane.open()  # Agents are written down before somebody else holds the file.
     if database_url.startswith("sqlite"):
         connection: Any = apsw.Connection(database_url.removeprefix("sqlite:///"))
         connection.execute("begin immediate")
