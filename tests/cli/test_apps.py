@@ -82,7 +82,7 @@ def test_the_database_that_was_asked_for_is_used(cortex: Cortex, folder: Path) -
         ("ap.py", 3, 'There is no file ap.py. Did you mean "app.py"? You are in <here>.'),
         ("zebra.py", 3, "There is no file zebra.py. In that folder there are: app.py, plain.py. You are in <here>."),
         ("nowhere/app.py", 3, "There is no file nowhere/app.py, and no folder nowhere either. You are in <here>."),
-        ("./", 3, ". is a folder. Name the file in it that has your plane, such as app.py."),
+        ("./", 3, ". is a folder. Name the file with your plane, such as app.py."),
         ("./notes.txt", 2, "notes.txt is not a Python file. An app is file.py, file.py:plane or module:plane."),
         (
             "ap:plane",
@@ -94,7 +94,7 @@ def test_the_database_that_was_asked_for_is_used(cortex: Cortex, folder: Path) -
         ),
         ("app.py:plan", 3, "app.py has no \"plan\". Its plane is named 'plane': write app.py:plane"),
         ("app.py:number", 2, "app.py:number is of type int, not a Plane. Its plane is named 'plane': write app.py:plane"),
-        ("plain.py", 3, 'plain.py has no "plane". It has no plane at all. Add one: plane = Plane()'),
+        ("plain.py", 3, 'plain.py has no "plane". It has no plane. Add one: plane = Plane()'),
     ],
 )
 def test_a_wrong_app_is_named_with_what_was_probably_meant(
@@ -145,7 +145,7 @@ cortex_plane.errors.InvalidInput: argv must be a list of words, such as ["conver
         ),
         (
             "import sys\nsys.exit(3)\n",
-            "Error: app.py ended the program while it was imported (it called exit). Guard that with __name__.\n",
+            'Error: app.py called exit during its import. Move the call under if __name__ == "__main__".\n',
         ),
     ],
 )

@@ -34,7 +34,7 @@ def test_the_status_of_a_file_that_does_not_exist_does_not_make_it(cortex: Corte
         == """\
 database  SQLite, cortex.db
 schema    none: the file does not exist yet
-To make it:  cortex db upgrade
+To create it:  cortex db upgrade
 """
     )
     assert list(folder.iterdir()) == []
@@ -45,7 +45,7 @@ def test_a_fresh_sqlite_file_is_made_once(cortex: Cortex, folder: Path) -> None:
 
     applied = "".join(f"Applied {name}\n" for name in NAMES)
     assert (first.code, first.out) == (0, f"{applied}SQLite, cortex.db has schema version {LATEST}.\n")
-    assert (second.code, second.out) == (0, f"SQLite, cortex.db has schema version {LATEST} already; nothing was left to do.\n")
+    assert (second.code, second.out) == (0, f"SQLite, cortex.db has schema version {LATEST} already.\n")
     assert cortex("db", "status").out == f"database  SQLite, cortex.db\nschema    version {LATEST}, up to date\n"
 
 
@@ -53,7 +53,7 @@ def test_looking_into_an_empty_postgres_database_does_not_make_the_schema(cortex
     result = cortex("jobs", "list", "--database-url", empty_postgres)
 
     assert result.code == 5
-    assert result.err.endswith(" has no Cortex Plane schema yet. To make it: cortex db upgrade\n")
+    assert result.err.endswith(" has no Cortex Plane schema yet. To create it: cortex db upgrade\n")
     assert json.loads(cortex("db", "status", "--json", "--database-url", empty_postgres).out)["current"] == 0
 
 
@@ -64,7 +64,7 @@ def test_an_empty_postgres_database_is_upgraded(cortex: Cortex, empty_postgres: 
 
     assert before.code == 0
     assert f"schema    none yet; this program brings version {LATEST}\n" in before.out
-    assert f"To bring it up to date:  cortex db upgrade --database-url {empty_postgres}\n" in before.out
+    assert f"To upgrade it:  cortex db upgrade --database-url {empty_postgres}\n" in before.out
     assert json.loads(upgraded.out)["applied"] == NAMES
     assert after == {
         "database": after["database"],
@@ -111,7 +111,7 @@ def test_a_postgres_database_that_does_not_exist_is_named(cortex: Cortex, cluste
 def test_a_healthy_database_needs_no_mending(cortex: Cortex) -> None:
     cortex("db", "upgrade")
 
-    assert cortex("db", "repair").out == "Nothing needs mending.\n"
+    assert cortex("db", "repair").out == "Nothing to repair.\n"
     assert json.loads(cortex("db", "repair", "--json").out)["repaired"] == 0
 
 
@@ -128,5 +128,5 @@ def test_a_job_whose_run_has_vanished_is_mended(cortex: Cortex, folder: Path) ->
     connection.execute("delete from job_run")
     connection.close()
 
-    assert cortex("db", "repair").out == "Mended 1 job; their history shows how.\n"
-    assert cortex("db", "repair").out == "Nothing needs mending.\n"
+    assert cortex("db", "repair").out == "Repaired 1 job. The history of each has the details.\n"
+    assert cortex("db", "repair").out == "Nothing to repair.\n"

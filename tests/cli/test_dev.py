@@ -82,10 +82,10 @@ def test_one_enters_kills_the_worker_changes_the_code_and_stops_everything(folde
             dev.until("The worker was killed: starting another")
             dev.until("worker_started")
             (folder / "app.py").write_text(APP.format(word="two, which is longer"))
-            dev.until("A file changed: starting the worker anew")
+            dev.until("A file changed: restarting the worker")
             dev.until("worker_started")
             (folder / "app.py").write_text("this is not Python")
-            dev.until("The worker ended by itself")
+            dev.until("The worker exited")
             (folder / "app.py").write_text(APP.format(word="three"))
             dev.until("worker_started")
             page = browser.get("/workers").text

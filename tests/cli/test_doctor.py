@@ -29,7 +29,7 @@ Program
   sqlite  ✓ <version>, its write-ahead log is safe
 
 Database
-  place  ✓ SQLite, cortex.db (made when a worker first uses it)
+  place  ✓ SQLite, cortex.db (created by the first worker)
 
 Settings
   NAME  VALUE  FROM
@@ -267,7 +267,7 @@ def test_wrong_settings_are_a_problem_and_not_a_crash(cortex: Cortex, monkeypatc
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("sqlite:////no/such/folder/x.db", "/no/such/folder/x.db does not exist and cannot be made."),
+        ("sqlite:////no/such/folder/x.db", "/no/such/folder/x.db does not exist and cannot be created."),
         ("sqlite:///notes.txt", "notes.txt is not a SQLite database, or is damaged."),
         ("postgresql://ada:geheim@127.0.0.1:1/db", "PostgreSQL, 127.0.0.1:1/db does not answer"),
         ("mysql://ada:geheim@host/db", "A database address begins with sqlite:// or postgresql://, not 'mysql'."),
@@ -332,5 +332,5 @@ def test_the_reader_that_keeps_a_long_log_from_shrinking_is_named(
         assert reader.stdin is not None
         reader.stdin.close()
 
-    assert f"It cannot shrink while it is read by process {reader.pid} (" in told
-    assert "Let that program end its transaction, or end it." in told
+    assert f"It cannot shrink while process {reader.pid} (" in told
+    assert "End the transaction of that program, or stop it." in told

@@ -58,8 +58,8 @@ def test_an_unexpected_error_is_told_with_the_way_to_see_more(capsys: pytest.Cap
     assert (
         capsys.readouterr().err
         == """\
-Error: Something unexpected happened: KeyError: 'x'
-To see where, set CORTEX_LOG_LEVEL=debug and try again. If it looks like our mistake, please report it.
+Error: Unexpected error: KeyError: 'x'
+For a traceback, set CORTEX_LOG_LEVEL=debug and try again. If it is a bug in Cortex Plane, please report it.
 """
     )
 

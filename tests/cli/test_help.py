@@ -21,8 +21,8 @@ Cortex Plane: durable agent work, on one SQLite file or on PostgreSQL.
 Usage: cortex COMMAND [OPTIONS]
 
 Work
-  new            Make a folder with a small project that runs: an agent, its tests, and what to do next.
-  dev            Run an app with its dashboard on this machine, and start it anew when its files change.
+  new            Create a small project: an agent, its tests, and a README.
+  dev            Run an app, a worker and the dashboard on this machine, and restart the worker when files change.
   worker         Run the agents of an app until you stop it.
   serve          Serve the HTTP API and the dashboard until you stop it.
 
@@ -67,18 +67,18 @@ Administration
   schema         Print the JSON Schema of stored data.
   audit          List audit entries, and verify the audit log.
   db             Inspect and upgrade the database.
-  completion     Print the script by which a shell completes commands and options.
-  doctor         Check this installation and say what is wrong.
+  completion     Print a completion script for a shell.
+  doctor         Check the settings, the database and the workers.
 
 First steps
-  cortex new otters                             a project to begin with; it says what to type next
+  cortex new otters                             create a project, and show the next commands
   cortex worker examples/hello.py               in one terminal
   cortex jobs submit greet name=Ada --wait      in another
-  cortex jobs submit --help                     every command explains itself
+  cortex jobs submit --help                     help for a command
 
-The data is in sqlite:///cortex.db, or where --database-url, CORTEX_DATABASE_URL or cortex.toml says; or behind a
-server: --server or CORTEX_SERVER, with the key in CORTEX_API_KEY.
-Exit codes: 0 done, 1 unexpected, 2 wrong input, 3 not found, 4 conflict, 5 unavailable, 6 denied,
+Default database: sqlite:///cortex.db. Change it with --database-url, CORTEX_DATABASE_URL or cortex.toml.
+To use a server: --server or CORTEX_SERVER, with the API key in CORTEX_API_KEY.
+Exit codes: 0 success, 1 unexpected error, 2 invalid input, 3 not found, 4 conflict, 5 unavailable, 6 denied,
 7 the job failed or was cancelled, 130 interrupted.
 """
 
@@ -123,10 +123,10 @@ Arguments
 Options
   --reason TEXT                 Why; it is kept in the job's history.
   --kill                        At once, also if the job would clean up first.
-  --database-url, --server URL  Where the plane is: its database, sqlite:///file.db or
-                                postgresql://user@host/database; or a server,
-                                https://plane.example.com, with the key in CORTEX_API_KEY.
-  --json                        Print one JSON document, and nothing else, on stdout.
+  --database-url, --server URL  URL of the database, sqlite:///file.db or
+                                postgresql://user@host/database; or of a server,
+                                https://plane.example.com, with the API key in CORTEX_API_KEY.
+  --json                        Print only one JSON document on stdout.
 
 """
 

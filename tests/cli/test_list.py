@@ -130,8 +130,8 @@ def test_looking_at_a_database_that_does_not_exist_does_not_make_it(cortex: Cort
     assert (
         result.err
         == """\
-Error: There is no database file cortex.db. The first worker makes it: cortex worker APP
-If the data is elsewhere, say where with --database-url or CORTEX_DATABASE_URL; if a server has it, with --server.
+Error: There is no database file cortex.db. Create it with cortex db upgrade, or start a worker: cortex worker APP
+To use another database, pass --database-url or set CORTEX_DATABASE_URL. To use a server, pass --server.
 """
     )
     assert list(folder.iterdir()) == []

@@ -17,10 +17,10 @@ from tests.cli.conftest import Cortex
 from tests.cli.processes import started
 
 MADE = """\
-Made otters with app.py, tests/test_app.py, README.md, pyproject.toml, .gitignore. Next:
+Created otters with app.py, tests/test_app.py, README.md, pyproject.toml, .gitignore. Next:
 
   cd otters
-  python -m pytest                               a worker dies in the middle of a test; nothing is lost
+  python -m pytest                               one test kills a worker; no work is lost
   cortex worker app.py                           in one terminal; or with a dashboard: cortex dev app.py
   cortex jobs submit report topic=otters --wait  in another
 """
@@ -101,7 +101,7 @@ def test_a_folder_with_something_in_it_is_left_as_it_is(cortex: Cortex, folder: 
     result = cortex("new", "otters")
 
     assert (result.code, result.out) == (4, "")
-    assert result.err == "Error: The folder otters has something in it already. Choose another name, or empty it first.\n"
+    assert result.err == "Error: The folder otters is not empty. Choose another name, or empty it first.\n"
     assert files_in(folder / "otters") == {"mine.txt"}
 
 
@@ -110,7 +110,7 @@ def test_a_file_of_that_name_is_left_as_it_is(cortex: Cortex, folder: Path) -> N
 
     result = cortex("new", "otters")
 
-    assert (result.code, result.err) == (4, "Error: otters is there already, and is no folder. Choose another name.\n")
+    assert (result.code, result.err) == (4, "Error: otters already exists and is not a folder. Choose another name.\n")
     assert (folder / "otters").read_text() == "precious"
 
 
@@ -122,7 +122,7 @@ def test_a_name_that_no_project_can_have_is_refused(cortex: Cortex, folder: Path
     result = cortex("new", "--", name)
 
     assert (result.code, result.out) == (2, "")
-    assert "cannot be the name of a project" in result.err or "our own name" in result.err
+    assert "cannot be the name of a project" in result.err or "the name of this package" in result.err
     assert list(folder.iterdir()) == []
 
 

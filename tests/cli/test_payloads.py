@@ -55,7 +55,7 @@ def test_anything_else_is_refused_with_the_way_to_write_it(words: list[str], mes
 def test_a_list_is_not_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("[1]"))
 
-    with pytest.raises(InvalidInput, match="What came from stdin is not a JSON object"):
+    with pytest.raises(InvalidInput, match="The payload from stdin is not a JSON object"):
         payload_from(["@-"])
 
 

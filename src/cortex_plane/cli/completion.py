@@ -1,4 +1,4 @@
-"""`cortex completion`: what a shell needs to complete our commands. It knows them all, and asks nobody at the TAB key."""
+"""`cortex completion`: a completion script for a shell. The script contains all commands and options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(name="SHELL", help="bash, zsh or fish.")],
     /,
 ) -> int:
-    """Print the script by which a shell completes commands and options.
+    """Print a completion script for a shell.
 
     Try:
         cortex completion bash > ~/.local/share/bash-completion/completions/cortex

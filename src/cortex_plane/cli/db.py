@@ -12,9 +12,9 @@ from cortex_plane.settings import load_settings
 
 
 async def status(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = False) -> int:
-    """Show which schema the database has.
+    """Show the schema version of the database.
 
-    Nothing is changed: a SQLite file that does not exist is not made.
+    Changes nothing: a missing SQLite file is not created.
 
     Try:
         cortex db status
@@ -39,14 +39,14 @@ async def status(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = Fals
     say = console()
     say.print(facts([("database", words(store.description)), ("schema", words(_in_words(report)))]))
     if not report["up_to_date"]:
-        next_step("To bring it up to date" if exists else "To make it", "cortex db upgrade", database_url)
+        next_step("To upgrade it" if exists else "To create it", "cortex db upgrade", database_url)
     return 0
 
 
 async def upgrade(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = False) -> int:
-    """Create the schema, or bring an older one up to date.
+    """Create or upgrade the schema.
 
-    It may be run as often as you like, and by several programs at once: each step is applied once.
+    Idempotent, and safe to run concurrently: each migration is applied once.
 
     Try:
         cortex db upgrade
@@ -66,17 +66,17 @@ async def upgrade(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = Fal
         return 0
     for name in applied:
         print(f"Applied {name}")
-    print(f"{store.description} has schema version {schema.current}{'' if applied else ' already; nothing was left to do'}.")
+    print(f"{store.description} has schema version {schema.current}{'' if applied else ' already'}.")
     return 0
 
 
 async def repair(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = False) -> int:
-    """Mend jobs that a damaged database shows as running though nothing runs them.
+    """Repair jobs that are marked as running although no run exists.
 
-    Workers do so too, some 5,000 jobs every ten seconds; this looks through all of them at once.
-    The database itself keeps jobs and runs consistent; use it after restoring a backup that was not.
-    A job whose run has ended takes the outcome of that run; a job without a run goes on as after a crash.
-    The jobs that wait in each queue are counted anew.
+    Needed only after restoring an inconsistent backup: triggers keep jobs and runs consistent. Workers
+    also check about 5,000 jobs every ten seconds; this command checks all of them. A job whose run has
+    ended gets the outcome of that run. A job without a run resumes as after a crash. The counts of
+    waiting jobs in each queue are recomputed.
 
     Try:
         cortex db repair
@@ -97,14 +97,14 @@ async def repair(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = Fals
     if as_json:
         print_json({"database": store.description, "repaired": repaired})
     elif repaired:
-        print(f"Mended {repaired} {'job' if repaired == 1 else 'jobs'}; their history shows how.")
+        print(f"Repaired {repaired} {'job' if repaired == 1 else 'jobs'}. The history of each has the details.")
     else:
-        print("Nothing needs mending.")
+        print("Nothing to repair.")
     return 0
 
 
 def _store(database_url: str | None) -> tuple[Any, Path | None]:
-    """Not opened, with its file if it has one. Both stores can be opened without touching the schema; the port says less."""
+    """The store, not opened yet, and its file if it is SQLite."""
     from cortex_plane.wiring import open_store
 
     settings = load_settings({"database_url": database_url})

@@ -30,7 +30,7 @@ MOST = 5_000
 
 
 def folder_of(app: str) -> Path:
-    """Where APP has its code: the folder of its file, or of its module."""
+    """The folder of the file or module of APP."""
     place, colon, attribute = app.rpartition(":")
     named = place if colon and place and not set("/\\") & set(attribute) else app
     if named.endswith(".py") or "/" in named or "\\" in named:
@@ -40,7 +40,7 @@ def folder_of(app: str) -> Path:
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
-    """When each Python file in a folder was changed, and its size; of very many files, the first that are found."""
+    """The modification time and size of each Python file in a folder, for at most about 5,000 files."""
     found: dict[str, tuple[int, int]] = {}
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in LEFT_OUT and not name.startswith("."))
@@ -56,20 +56,19 @@ def _state(path: str) -> dict[str, tuple[int, int]]:
     try:
         status = os.stat(path)
     except OSError:
-        return {}  # It is just being written.
+        return {}  # The file is being replaced.
     return {path: (status.st_mtime_ns, status.st_size)}
 
 
 # -- orphans -----------------------------------------------------------------------------------
-# A process that ends when the one that started it is gone, however that came about: by a pipe that nobody writes to.
-#
-# The parent holds one end of the pipe and does nothing with it. When it dies, even by SIGKILL, the system closes that end.
+# The worker process exits when its parent is gone. The parent holds the write end of a pipe; when the parent dies, even by
+# SIGKILL, the system closes that end, and the worker's read returns.
 
 
 LAST_SECONDS = 10.0
 EXIT_ORPHANED = 128 + signal.SIGTERM
 
-# What the parent runs: the descriptor of the pipe's other end, then the words of the command.
+# The program of the worker process. Its arguments: the descriptor of the pipe, then the words of the command.
 PROGRAM = "import sys; from cortex_plane.cli.dev import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -83,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def end_with(descriptor: int) -> None:
-    """From now on the end of the pipe's other side is a SIGTERM for this process; and what has not ended soon after, ends."""
+    """Sends SIGTERM to this process when the pipe is closed, and exits some seconds later."""
     os.set_inheritable(descriptor, False)
     threading.Thread(target=_watch, args=(descriptor,), name="cortex-orphan-watch", daemon=True).start()
 
@@ -96,24 +95,24 @@ def _watch(descriptor: int) -> None:
 
 
 # -- dev worker --------------------------------------------------------------------------------
-# The worker of `cortex dev`: a process of its own, so that it can be killed and can load changed code.
+# The worker of `cortex dev` is a separate process, so that it can be killed and can load changed code.
 #
-# starts ──▶ runs ──▶ a file changed: asked to stop, then started
-#                 ──▶ killed: started at once
-#                 ──▶ ended by itself: its code is broken, so wait for a change
+# starts ──▶ runs ──▶ a file changed: stopped gracefully, then restarted
+#                 ──▶ killed: restarted at once
+#                 ──▶ exited: its code is broken, so wait for a change
 
 
 LOOK_SECONDS = 0.5
 GRACE_SECONDS = 10.0
 LEASE_SECONDS = "3"
-"""Short, so that whoever kills the worker does not wait long for the resume. A lease that was set stays."""
+"""Short, so that jobs resume soon after the worker was killed. CORTEX_LEASE_SECONDS overrides it."""
 
 
 class DevWorker:
     def __init__(self, app: str, database_url: str | None = None) -> None:
         self._app, self._database_url = app, database_url
         self.environment: Mapping[str, str] = {}
-        """What it is told beside the environment of this process."""
+        """Variables for the worker in addition to the environment of this process."""
         self._lifeline: int | None = None
         self._folder = folder_of(app)
         self._process: Process | None = None
@@ -138,7 +137,7 @@ class DevWorker:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Until it is stopped, there is a worker, or a reason why not was told."""
+        """Keeps a worker running until `stop()`. A worker that exits is restarted when a file changes."""
         seen = snapshot(self._folder)
         while not self._stopping.is_set():
             process = self._process = await self._start()
@@ -147,12 +146,12 @@ class DevWorker:
             if self._stopping.is_set():
                 return
             if changed:
-                say("A file changed: starting the worker anew.")
+                say("A file changed: restarting the worker.")
             elif self._killed:
                 self._killed = False
                 say("The worker was killed: starting another.")
             else:
-                say("The worker ended by itself. It is started again when a file changes.")
+                say("The worker exited. It is restarted when a file changes.")
                 await self._until_a_change(seen)
             seen = snapshot(self._folder)
 
@@ -164,7 +163,7 @@ class DevWorker:
             words += ["--database-url", self._database_url]
         environment = {"CORTEX_LEASE_SECONDS": LEASE_SECONDS, **os.environ, **self.environment}
         try:
-            # In a session of its own: Ctrl-C reaches us, and we pass it on once. If we are killed, it ends by itself.
+            # In its own session: Ctrl-C reaches this process only, which stops the worker.
             return await asyncio.create_subprocess_exec(*words, env=environment, start_new_session=True, pass_fds=[theirs])
         finally:
             os.close(theirs)
@@ -175,7 +174,7 @@ class DevWorker:
             self._lifeline = None
 
     async def _until_it_ends(self, process: Process, seen: dict[str, tuple[int, int]]) -> bool:
-        """Whether it is to end because a file changed."""
+        """Whether the worker has to be restarted because a file changed."""
         while process.returncode is None and not self._stopping.is_set():
             await self._pause()
             if snapshot(self._folder) != seen:
@@ -208,7 +207,7 @@ class DevWorker:
 
 
 def _name(process: Process) -> str:
-    """As a worker names itself."""
+    """The default name of a worker."""
     return f"{socket.gethostname()}:{process.pid}"
 
 
@@ -217,7 +216,7 @@ def say(message: str) -> None:
 
 
 # -- dev ---------------------------------------------------------------------------------------
-# `cortex dev`: an app, its dashboard and a worker on this machine; the worker is started anew when the app's files change.
+# `cortex dev`: an app, its dashboard and a worker on this machine. The worker restarts when the app's files change.
 
 
 HOST = "127.0.0.1"
@@ -226,20 +225,20 @@ HOST = "127.0.0.1"
 def dev(
     app: Annotated[
         str | None,
-        Parameter(help="The app that has the agents: file.py, file.py:plane or module:plane. Otherwise CORTEX_APP."),
+        Parameter(help="The app with the agents: file.py, file.py:plane or module:plane (default: CORTEX_APP)."),
     ] = None,
     /,
     *,
     port: Annotated[
         int | None,
-        Parameter(metavar="N", help="On which port; 0 takes any that is free. Otherwise CORTEX_HTTP_PORT, or 8700."),
+        Parameter(metavar="N", help="Port to listen on; 0 for any free port (default: CORTEX_HTTP_PORT, or 8700)."),
     ] = None,
     database_url: OnlyDatabaseUrl = None,
 ) -> int:
-    """Run an app with its dashboard on this machine, and start it anew when its files change.
+    """Run an app, a worker and the dashboard on this machine, and restart the worker when files change.
 
-    Prints a link that signs one browser in. The worker is a process of its own: the page of
-    workers has a button that kills it, to see its jobs resume.
+    Prints a link that signs in one browser. The page of workers has a button that kills the worker,
+    to see its jobs resume.
 
     Try:
         cortex dev examples/release.py
@@ -255,7 +254,7 @@ def dev(
     plane = load_app(app, database_url)
     http_port = plane.settings.http_port if port is None else port
     plane.settings = on_port(plane.settings, http_port, http_host=HOST, secure_cookies=False)
-    # What a browser asks for every two seconds is no news; what the worker does is told by the worker.
+    # Warnings only: the browser polls every two seconds, and the worker writes its own log.
     quiet = replace(plane.settings, log_level="warning")
     configure_logs(quiet)
     adopt_standard_logging(quiet)
@@ -303,7 +302,7 @@ async def _serve(plane: Plane, worker: DevWorker) -> int:
         server.should_exit = True
         worker.stop()
 
-    await plane.open()  # The worker must not be the one to make the database: two at once would get in each other's way.
+    await plane.open()  # Creates the database before the worker starts, so that they do not do it concurrently.
     _greet(link.address(f"http://{HOST}:{listening.getsockname()[1]}"), plane.store.description)
     with StopSignals(stop):
         working = asyncio.create_task(worker.run(), name="cortex-dev-worker")
@@ -315,7 +314,7 @@ async def _serve(plane: Plane, worker: DevWorker) -> int:
 
 
 def _own_service(plane: Plane, port: int) -> dict[str, str]:
-    """This server executes what schedules start. The worker is told where it is, and the secret, which dies with us."""
+    """Variables with the address and secret of this server, which is the worker's execution service for schedules."""
     from cortex_plane.http.embedded import make_secret
 
     make_secret(plane)
@@ -325,4 +324,4 @@ def _own_service(plane: Plane, port: int) -> dict[str, str]:
 
 def _greet(link: str, database: str) -> None:
 
-    say(f"The dashboard, signed in, once:\n\n    {link}\n\nDatabase: {database}. Ctrl-C stops.")
+    say(f"Dashboard (this link signs in once):\n\n    {link}\n\nDatabase: {database}. Press Ctrl-C to stop.")

@@ -41,7 +41,7 @@ LIBRARIES = (
     "uvloop",
 )
 
-WAL_IS_UNSAFE = "This SQLite library can lose commits in its write-ahead log, so that log is not used."
+WAL_IS_UNSAFE = "This SQLite library can lose commits in its write-ahead log, so the log is disabled."
 
 
 async def examine(database_url: str | None) -> dict[str, Any]:
@@ -52,7 +52,7 @@ async def examine(database_url: str | None) -> dict[str, Any]:
         settings = load_settings({"database_url": database_url})
     except InvalidInput as error:
         report["settings"], report["database"] = [], None
-        _problem(report, str(error), "Correct them, in the environment or in cortex.toml.")
+        _problem(report, str(error), "Correct the settings in the environment or in cortex.toml.")
         return report
     configure_logs(settings, quiet=True)
     report["settings"] = list(_settings(settings, database_url))
@@ -92,7 +92,7 @@ def _sqlite() -> dict[str, Any]:
 
 
 def _settings(settings: Settings, database_url: str | None) -> Iterator[dict[str, Any]]:
-    """Each with where it came from. The file was read without trouble a moment ago."""
+    """Each setting with its source. The file is known to be readable."""
     path = Path(FILE)
     in_file = tomllib.loads(path.read_text()) if path.exists() else {}
     for name in (field.name for field in fields(settings)):
@@ -113,12 +113,12 @@ def _shown(name: str, value: Any) -> Any:
 
 # -- the database --------------------------------------------------------------------------------
 async def _database(url: str, report: dict[str, Any]) -> dict[str, Any]:
-    """`usable` is what decides the exit code."""
+    """The report on the database. `usable` determines the exit code."""
     found: dict[str, Any] = {"description": without_password(url), "exists": True, "usable": False}
     try:
         await _look_into(url, found, report)
     except CortexError as error:
-        _problem(report, str(error), "Correct that, then run cortex doctor again.")
+        _problem(report, str(error), "Fix this, then run cortex doctor again.")
     return found
 
 
@@ -129,7 +129,7 @@ async def _look_into(url: str, found: dict[str, Any], report: dict[str, Any]) ->
     found["description"] = store.description
     file = sqlite_file(url)
     if file is not None and not file.exists():
-        found.update(exists=False, usable=_can_be_made(file, report))
+        found.update(exists=False, usable=_can_be_created(file, report))
         return
     await store.open(prepare=False)
     try:
@@ -147,16 +147,16 @@ async def _look_into(url: str, found: dict[str, Any], report: dict[str, Any]) ->
         await store.close()
 
 
-def _can_be_made(file: Path, report: dict[str, Any]) -> bool:
+def _can_be_created(file: Path, report: dict[str, Any]) -> bool:
     folder = file.resolve().parent
     if folder.is_dir() and os.access(folder, os.W_OK):
         return True
-    _problem(report, f"{file} does not exist and cannot be made.", f"Make the folder {folder}, and let this user write there.")
+    _problem(report, f"{file} does not exist and cannot be created.", f"Create the folder {folder}, writable for this user.")
     return False
 
 
 def _check_log(file: Path, report: dict[str, Any]) -> None:
-    """A reader that stays open keeps everything that was written since in the write-ahead log."""
+    """Checks the size of the write-ahead log: an open reader prevents checkpoints, so the log grows."""
     from cortex_plane.storage.sqlite import database as readers
 
     length = readers.log_bytes(file)
@@ -165,13 +165,9 @@ def _check_log(file: Path, report: dict[str, Any]) -> None:
     what = f"The write-ahead log {file}-wal has {length // 2**20:,} MiB."
     if found := readers.readers_of(file):
         who = ", ".join(map(str, found))
-        _problem(
-            report, f"{what} It cannot shrink while it is read by {who}.", "Let that program end its transaction, or end it."
-        )
+        _problem(report, f"{what} It cannot shrink while {who} reads it.", "End the transaction of that program, or stop it.")
     else:
-        _problem(
-            report, what, "It shrinks when a worker or server has a moment of rest. Is a program with an open transaction left?"
-        )
+        _problem(report, what, "It shrinks when a worker or server is idle. Check for a program with an open transaction.")
 
 
 async def _server(url: str, found: dict[str, Any], report: dict[str, Any]) -> None:
@@ -193,8 +189,8 @@ def _judge(found: dict[str, Any], on_postgres: bool, report: dict[str, Any]) -> 
     if on_postgres and not found["notifications"]:
         _problem(
             report,
-            "Notifications do not arrive, so workers look for jobs twice a second. A connection pooler is in between.",
-            "Let workers connect to the server itself, or put the pooler in session mode.",
+            "LISTEN/NOTIFY does not work, so workers poll twice a second. There is a connection pooler in between.",
+            "Connect workers directly to the server, or use the pooler in session mode.",
         )
 
 
@@ -221,13 +217,13 @@ async def _work(store: Any, found: dict[str, Any], report: dict[str, Any]) -> No
 
 
 # -- doctor ------------------------------------------------------------------------------------
-# `cortex doctor`: checks this installation and says what is wrong.
+# `cortex doctor`
 
 
 async def doctor(*, database_url: OnlyDatabaseUrl = None, as_json: AsJson = False) -> int:
-    """Check this installation and say what is wrong.
+    """Check the settings, the database and the workers.
 
-    It changes nothing. The exit code is 5 if the database cannot be used, and 2 if a setting is wrong.
+    Changes nothing. The exit code is 5 if the database cannot be used, and 2 if a setting is invalid.
 
     Try:
         cortex doctor
@@ -281,7 +277,7 @@ def _database_lines(found: dict[str, Any] | None) -> Iterator[tuple[str, Rendera
     if found is None:
         return
     if not found["exists"]:
-        yield "place", _mark(found["usable"], found["description"], "(made when a worker first uses it)", "(cannot be made)")
+        yield "place", _mark(found["usable"], found["description"], "(created by the first worker)", "(cannot be created)")
         return
     yield "place", _mark(found["usable"], found["description"], "", "(cannot be used)")
     if "server" in found:
@@ -290,7 +286,7 @@ def _database_lines(found: dict[str, Any] | None) -> Iterator[tuple[str, Rendera
     if "schema" in found:
         current, pending = found["schema"]["current"], found["schema"]["pending"]
         text = f"version {current}," if current else "none yet,"
-        yield "schema", _mark(not (current and pending), text, "up to date" if current else "made at first use", "out of date")
+        yield "schema", _mark(not (current and pending), text, "up to date" if current else "created on first use", "out of date")
 
 
 def _work_lines(found: dict[str, Any] | None) -> Iterator[tuple[str, RenderableType]]:

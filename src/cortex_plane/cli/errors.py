@@ -1,7 +1,7 @@
-"""From an error to a message on stderr and an exit code. Tracebacks only with CORTEX_LOG_LEVEL=debug.
+"""Error messages on stderr, and exit codes. Tracebacks are shown with CORTEX_LOG_LEVEL=debug only.
 
-0  done                   4  conflict: its state does not allow this
-1  unexpected             5  unavailable: the database, or an extra
+0  success                4  conflict: the state does not allow this
+1  unexpected error       5  unavailable: the database, a server, or an extra
 2  wrong usage or input   6  denied
 3  not found              7  the job failed or was cancelled (watch, submit --wait)
                           130 interrupted
@@ -36,8 +36,8 @@ EXIT_CODES: dict[type[CortexError], int] = {
 
 
 def guarded(run: Callable[[], int]) -> int:
-    """Runs a command; whatever it raises becomes a message and an exit code."""
-    _never_stumble_over_characters()
+    """Runs a command. Errors become a message and an exit code."""
+    _replace_unprintable_characters()
     try:
         code = run()
         sys.stdout.flush()
@@ -46,7 +46,7 @@ def guarded(run: Callable[[], int]) -> int:
         print("Interrupted.", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        return _nobody_reads()
+        return _close_stdout()
     except Exception as error:
         return report(error)
 
@@ -69,8 +69,8 @@ def report(error: Exception) -> int:
             return _say(str(error), exit_code_of(error))
         case _:
             return _say(
-                f"Something unexpected happened: {type(error).__name__}: {error}\n"
-                "To see where, set CORTEX_LOG_LEVEL=debug and try again. If it looks like our mistake, please report it.",
+                f"Unexpected error: {type(error).__name__}: {error}\n"
+                "For a traceback, set CORTEX_LOG_LEVEL=debug and try again. If it is a bug in Cortex Plane, please report it.",
                 EXIT_UNEXPECTED,
             )
 
@@ -80,14 +80,14 @@ def _say(message: str, code: int) -> int:
     return code
 
 
-def _nobody_reads() -> int:
-    """The reader of a pipe, such as `head`, has seen enough. Nothing more may be written, not even at exit."""
+def _close_stdout() -> int:
+    """The reader of the pipe, such as `head`, has closed it. Redirects stdout, so that Python does not fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return EXIT_UNEXPECTED
 
 
-def _never_stumble_over_characters() -> None:
-    """A terminal that cannot show a character gets a question mark."""
+def _replace_unprintable_characters() -> None:
+    """Characters that the terminal's encoding lacks are printed as question marks."""
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""What `cortex` and `cortex --help` print, without loading a library."""
+"""The page of `cortex` and `cortex --help`. It imports no library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def painted(text: str, style: str, stream: TextIO) -> str:
 
 
 # -- front page --------------------------------------------------------------------------------
-# What `cortex` and `cortex --help` print. Plain text, because it must appear before a library could be loaded.
+# Plain text, because it must appear before a library could be imported.
 
 
 HEADINGS = {
@@ -45,15 +45,15 @@ HEADINGS = {
 HEADING_OF = {group: heading for heading, groups in HEADINGS.items() for group in groups}
 
 FIRST_STEPS = """\
-  cortex new otters                             a project to begin with; it says what to type next
+  cortex new otters                             create a project, and show the next commands
   cortex worker examples/hello.py               in one terminal
   cortex jobs submit greet name=Ada --wait      in another
-  cortex jobs submit --help                     every command explains itself"""
+  cortex jobs submit --help                     help for a command"""
 
 NOTES = """\
-The data is in sqlite:///cortex.db, or where --database-url, CORTEX_DATABASE_URL or cortex.toml says; or behind a
-server: --server or CORTEX_SERVER, with the key in CORTEX_API_KEY.
-Exit codes: 0 done, 1 unexpected, 2 wrong input, 3 not found, 4 conflict, 5 unavailable, 6 denied,
+Default database: sqlite:///cortex.db. Change it with --database-url, CORTEX_DATABASE_URL or cortex.toml.
+To use a server: --server or CORTEX_SERVER, with the API key in CORTEX_API_KEY.
+Exit codes: 0 success, 1 unexpected error, 2 invalid input, 3 not found, 4 conflict, 5 unavailable, 6 denied,
 7 the job failed or was cancelled, 130 interrupted."""
 
 

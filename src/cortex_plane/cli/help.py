@@ -25,7 +25,7 @@ WIDEST = 100
 
 
 class HelpFormatter:
-    """The protocol is cyclopts.help.protocols.HelpFormatter. `sentences` say what each command of a group does, in order."""
+    """Implements cyclopts.help.protocols.HelpFormatter. `sentences` describes each command of a group, in order."""
 
     def __init__(self, sentences: Mapping[str, str]) -> None:
         self._sentences = sentences
@@ -65,13 +65,13 @@ def _parameters(panel: HelpPanel) -> Iterator[tuple[str, str]]:
 
 
 def _plain(text: Any) -> str:
-    """Cyclopts hands over renderables; we want their words."""
+    """The text of a renderable of cyclopts."""
     plain = getattr(getattr(text, "primary_renderable", text), "plain", None)
     return str(plain if plain is not None else text or "").rstrip()
 
 
 # -- usage -------------------------------------------------------------------------------------
-# Wrong words on the command line, said in plain English, with the help page to read.
+# Messages for wrong arguments, with the help page to read.
 
 
 KINDS = {int: "a whole number", float: "a number"}
@@ -84,7 +84,7 @@ def usage_message(error: CycloptsError) -> str:
 
 def _advice(error: CycloptsError, command: str) -> list[str]:
     if isinstance(error, UnknownOptionError) and command == "cortex jobs submit":
-        return ["An agent's own arguments are written without dashes: name=Ada"]
+        return ["Write the agent's arguments without dashes: name=Ada"]
     return []
 
 
@@ -92,9 +92,9 @@ def _what_is_wrong(error: CycloptsError) -> str:
     error.verbose = False
     match error:
         case UnusedCliTokensError() if error.unused_tokens:
-            return f'"{error.unused_tokens[0]}" is one word too many.'
+            return f'Unexpected argument "{error.unused_tokens[0]}".'
         case UnknownCommandError() if error.unused_tokens and error.unused_tokens[0].startswith("-"):
-            return f'There is no option "{error.unused_tokens[0]}" here. Options come after the command.'
+            return f'Unknown option "{error.unused_tokens[0]}". Options come after the command.'
         case MissingArgumentError() if error.argument is not None:
             name = error.keyword or error.argument.name
             return f"{name} needs a value." if name.startswith("-") else f"{name.upper()} is missing."

@@ -1,4 +1,4 @@
-"""What to type next, ready to be copied, on the same database, or through the same server, and without its password."""
+"""Hints with the next command to type, for the same database or server, without passwords."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PASSWORD = re.compile(r"(?<=://)([^/?#@:\s]*):(?!password@)[^/?#\s]*@|(?<=[?&])(
 
 
 def next_step(lead: str, command: str, plane_url: str | None = None, *, style: str = "dim", stderr: bool = False) -> None:
-    """`plane_url` as it was given to this command, if it was."""
+    """Prints a hint: `lead:  command`. `plane_url` is the option that this command was given, and is repeated in the hint."""
     from cortex_plane.cli.output import console, words
 
     place = "" if plane_url is None else f" {_option(plane_url)} {shlex.quote(without_password(plane_url))}"
@@ -23,5 +23,5 @@ def _option(url: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """A database address, or a message that quotes one."""
+    """Masks the passwords of database URLs in a text."""
     return PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[2] is None else f"{found[2]}=***", text)

@@ -1,4 +1,4 @@
-"""The log, on stderr: for eyes in a terminal, one JSON object a line where CORTEX_LOG_JSON asks for it."""
+"""The log on stderr: readable in a terminal, or one JSON object per line with CORTEX_LOG_JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cortex_plane.settings import Settings
 from cortex_plane.worker.reporter import add_run
 
 OF_LOGGING = ("exc_info", "_record", "_from_structlog")
-"""What stands in an event for those who work on it, and is not a part of the line."""
+"""Keys of an event that processors use internally; they are not printed."""
 
 
 def configure_logs(settings: Settings, *, quiet: bool = False) -> None:
-    """A quiet command answers by itself: its log holds errors only, unless the level is debug."""
+    """Configures structlog. `quiet`: only errors are logged, unless the level is debug."""
     import structlog
 
     level = "error" if quiet and settings.log_level != "debug" else settings.log_level
@@ -30,7 +30,7 @@ def configure_logs(settings: Settings, *, quiet: bool = False) -> None:
 
 
 def adopt_standard_logging(settings: Settings) -> None:
-    """Handlers that use `logging` are heard too, in the same form, unless their app has arranged for that itself."""
+    """Formats records of the standard `logging` in the same way, unless the app has configured handlers itself."""
     import structlog
 
     root = logging.getLogger()
@@ -62,7 +62,7 @@ def _common(settings: Settings) -> list[Any]:
 
 
 def _add_trace(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Of the span in which a line is written, if this program has to do with traces at all."""
+    """Adds the ids of the current trace and span, if the program uses OpenTelemetry."""
     tracing = sys.modules.get("opentelemetry.trace")
     if tracing is not None and (span := tracing.get_current_span().get_span_context()).is_valid:
         event.setdefault("trace_id", f"{span.trace_id:032x}")
@@ -79,13 +79,13 @@ def _hide_fields(secrets: tuple[str, ...]) -> Any:
 
 
 def _renderer(settings: Settings) -> Any:
-    """Whatever is in a line when it is done, texts of exceptions too: secrets are not."""
+    """Redacts secrets in the finished line, including the text of exceptions."""
     render, secrets = _plain_renderer(settings), settings.secrets()
     return lambda logger, method, event: redacted_text(render(logger, method, event), secrets)
 
 
 def _plain_renderer(settings: Settings) -> Any:
-    """Tracebacks are plain: the pretty ones show the values of variables, and among those may be secrets."""
+    """Tracebacks are plain: rich tracebacks show the values of variables, which may be secrets."""
     import structlog
 
     if settings.log_json:
@@ -105,7 +105,7 @@ def _plain_traceback(stream: TextIO, exc_info: Any) -> None:
 
 
 def _on_one_line(event: dict[str, Any]) -> dict[str, Any]:
-    """A value could otherwise draw over the terminal, or pretend to be a line of its own. Only texts are shown as they are."""
+    """Escapes control characters and newlines, so that a value cannot control the terminal or imitate another log line."""
     return {
         visible(str(name)): visible(value) if isinstance(value, str) and name not in OF_LOGGING else value
         for name, value in event.items()

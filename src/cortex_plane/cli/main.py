@@ -1,4 +1,4 @@
-"""The command tree. What a command needs is imported when that command runs, so that `cortex --help` answers at once."""
+"""The table of commands. A command's module is imported when the command runs, so that `cortex --help` is fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HERE = "cortex_plane"
 
 
 class Command(NamedTuple):
-    """Where its function is, what it takes besides options, and what it does: the first line of that function's help."""
+    """The function of a command, its positional arguments, and the first line of its help."""
 
     target: str
     arguments: str
@@ -50,11 +50,11 @@ GROUPS = {
 }
 
 COMMANDS = {
-    "new": Command(
-        "cli.new:new", "NAME", "Make a folder with a small project that runs: an agent, its tests, and what to do next."
-    ),
+    "new": Command("cli.new:new", "NAME", "Create a small project: an agent, its tests, and a README."),
     "dev": Command(
-        "cli.dev:dev", "[APP]", "Run an app with its dashboard on this machine, and start it anew when its files change."
+        "cli.dev:dev",
+        "[APP]",
+        "Run an app, a worker and the dashboard on this machine, and restart the worker when files change.",
     ),
     "worker": Command("worker.cli:worker", "[APP]", "Run the agents of an app until you stop it."),
     "serve": Command("cli.serve:serve", "[APP]", "Serve the HTTP API and the dashboard until you stop it."),
@@ -214,13 +214,11 @@ COMMANDS = {
     "audit list": Command("audit.cli:list_entries", "", "List what was recorded, newest first."),
     "audit export": Command("audit.cli:export", "TARGET", "Send seals elsewhere, so that a cut-off end is noticed."),
     "audit verify": Command("audit.cli:verify", "", "Check that nobody changed what was recorded."),
-    "db status": Command("cli.db:status", "", "Show which schema the database has."),
-    "db upgrade": Command("cli.db:upgrade", "", "Create the schema, or bring an older one up to date."),
-    "db repair": Command("cli.db:repair", "", "Mend jobs that a damaged database shows as running though nothing runs them."),
-    "completion": Command(
-        "cli.completion:completion", "SHELL", "Print the script by which a shell completes commands and options."
-    ),
-    "doctor": Command("cli.doctor:doctor", "", "Check this installation and say what is wrong."),
+    "db status": Command("cli.db:status", "", "Show the schema version of the database."),
+    "db upgrade": Command("cli.db:upgrade", "", "Create or upgrade the schema."),
+    "db repair": Command("cli.db:repair", "", "Repair jobs that are marked as running although no run exists."),
+    "completion": Command("cli.completion:completion", "SHELL", "Print a completion script for a shell."),
+    "doctor": Command("cli.doctor:doctor", "", "Check the settings, the database and the workers."),
 }
 
 
@@ -248,7 +246,7 @@ def _run(words: list[str]) -> int:
 
 
 def _front_lines() -> dict[str, str]:
-    """The commands of the first hour one by one, all others by their group."""
+    """The lines of the front page: basic commands one by one, the others by group."""
     lines: dict[str, str] = {}
     for path, command in COMMANDS.items():
         group = path.split()[0]

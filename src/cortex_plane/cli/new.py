@@ -1,4 +1,4 @@
-"""`cortex new`: a small project that runs, to be changed into one's own."""
+"""`cortex new`: creates a small project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from cortex_plane.cli.planes import AsJson
 from cortex_plane.errors import Conflict, InvalidInput, Unavailable
 
-# Text, not code, in our package: neither our tests nor our checks are to take these files for ours.
+# The templates end in .txt, so that our tests and linters ignore them.
 FILES = {
     "app.py": "app.py.txt",
     "tests/test_app.py": "test_app.py.txt",
@@ -21,25 +21,25 @@ FILES = {
     ".gitignore": "gitignore.txt",
 }
 NEXT = [
-    ("python -m pytest", "a worker dies in the middle of a test; nothing is lost"),
+    ("python -m pytest", "one test kills a worker; no work is lost"),
     ("cortex worker app.py", "in one terminal; or with a dashboard: cortex dev app.py"),
     ("cortex jobs submit report topic=otters --wait", "in another"),
 ]
-# What a project may be called, as packaging tools see it.
+# Project names that packaging tools accept.
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 OURS = "cortex-plane"
 
 
 def new(
-    name: Annotated[str, Parameter(name="NAME", help="Of the project, and of the folder that is made here for it.")],
+    name: Annotated[str, Parameter(name="NAME", help="The name of the project and of its new folder.")],
     /,
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Make a folder with a small project that runs: an agent, its tests, and what to do next.
+    """Create a small project: an agent, its tests, and a README.
 
-    The agent has two steps and a tool, and asks a person if it is told to. One of its tests kills the
-    worker in the middle. Nothing of yours is written over: a folder that has anything in it is refused.
+    The agent has two steps, a tool, and an optional approval. One of the tests kills the worker during
+    a job. Existing files are not overwritten: the folder must be new or empty.
 
     Try:
         cortex new otters
@@ -55,19 +55,19 @@ def new(
 def _check_name(name: str) -> None:
     if not NAME.fullmatch(name) or len(name) > 100:
         raise InvalidInput(
-            f"{name!r:.60} cannot be the name of a project: letters, digits, '-', '_' and '.' may be in it, "
-            "with a letter or a digit at both ends, up to 100 in all.",
+            f"{name!r:.60} cannot be the name of a project. Use up to 100 letters, digits, '-', '_' and '.', "
+            "with a letter or a digit at both ends.",
             field="name",
         )
     if re.sub(r"[-_.]+", "-", name).lower() == OURS:
-        raise InvalidInput(f"{name!r} is our own name: the project could not name us as what it needs.", field="name")
+        raise InvalidInput(f"{name!r} is the name of this package, which the project depends on. Choose another.", field="name")
 
 
 def _refuse_to_write_over(folder: Path) -> None:
     if folder.is_dir() and any(folder.iterdir()):
-        raise Conflict(f"The folder {folder} has something in it already. Choose another name, or empty it first.")
+        raise Conflict(f"The folder {folder} is not empty. Choose another name, or empty it first.")
     if folder.exists() and not folder.is_dir():
-        raise Conflict(f"{folder} is there already, and is no folder. Choose another name.")
+        raise Conflict(f"{folder} already exists and is not a folder. Choose another name.")
 
 
 def _write(folder: Path, name: str) -> None:
@@ -90,4 +90,4 @@ def _tell(folder: Path, as_json: bool) -> None:
         return
     width = max(len(command) for command, _ in NEXT)
     lines = [f"  cd {folder}", *(f"  {command.ljust(width)}  {remark}" for command, remark in NEXT)]
-    print("\n".join([f"Made {folder} with {', '.join(FILES)}. Next:", "", *lines]))
+    print("\n".join([f"Created {folder} with {', '.join(FILES)}. Next:", "", *lines]))

@@ -41,7 +41,7 @@ def duration(text: str, field: str) -> float:
 
 
 def moment(text: str, field: str) -> datetime:
-    """ISO 8601; without a zone it is UTC."""
+    """A time in ISO 8601; UTC if it has no time zone."""
     try:
         parsed = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -69,7 +69,7 @@ def stamp(at: datetime) -> str:
 
 
 # -- payloads ----------------------------------------------------------------------------------
-# A job's arguments as words of a command line: key=value pairs, one JSON object, or a file of JSON.
+# A job's payload on the command line: key=value pairs, a JSON object, or a JSON file.
 
 
 Result = TypeVar("Result")
@@ -80,7 +80,7 @@ HOW = """Write key=value pairs (name=Ada count=3), one JSON object ('{"name": "A
 def payload_from(words: Sequence[str]) -> dict[str, Any]:
     match words:
         case ["@-"]:
-            return _object(sys.stdin.read(), "What came from stdin")
+            return _object(sys.stdin.read(), "The payload from stdin")
         case [word] if word.startswith("@"):
             return _object(_read(Path(word[1:])), word[1:])
         case [word] if word.lstrip().startswith("{"):
@@ -90,8 +90,9 @@ def payload_from(words: Sequence[str]) -> dict[str, Any]:
 
 
 async def with_payload(words: Sequence[str], call: Callable[[dict[str, Any]], Awaitable[Result]]) -> Result:
-    """Calls with the payload. Where the agent takes text, a pair that could be read as JSON is text: version=1.10 is no number.
-    It is the plane, or the server, that knows what the agent takes: what it refuses as JSON, it is given as text."""
+    """Calls `call` with the payload. A value that looks like JSON is passed as text if the agent expects text: version=1.10.
+
+    Only the plane or the server knows the agent's types, so a value that it rejects as JSON is tried again as text."""
     payload, refused = payload_from(words), dict[str, InvalidInput]()
     texts = {key: text for word in words for key, equals, text in [word.partition("=")] if equals}
     while True:
@@ -140,7 +141,7 @@ def _pairs(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """JSON where it is JSON, else text: `3` is a number, `"3"` and `three` are texts."""
+    """The value as JSON if it is valid JSON, otherwise as text: `3` is a number, `"3"` and `three` are text."""
     from cortex_plane.json import loads_exactly
 
     try:
@@ -150,7 +151,7 @@ def _value(text: str) -> Any:
 
 
 # -- output ------------------------------------------------------------------------------------
-# How results are shown: tables and colours for people, one JSON document for programs.
+# Results: tables and colours for people, one JSON document for programs.
 
 
 WIDTH_WITHOUT_A_TERMINAL = 200
@@ -173,7 +174,7 @@ LOOKS = {
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Nothing that is printed is read as markup. Lines are not cut for a pipe, where somebody may search in them."""
+    """A console without markup. Lines for a pipe are wide enough to search in them."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -184,7 +185,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class Trimmed(io.TextIOBase):
-    """Lines without the spaces that fill a table's last column."""
+    """A stream that removes trailing spaces, which fill the last column of tables."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -197,14 +198,14 @@ class Trimmed(io.TextIOBase):
 
 
 def print_json(document: Any) -> None:
-    """Datetimes as ISO 8601, records as objects."""
+    """Prints a document as indented JSON: datetimes as ISO 8601, dataclasses as objects."""
     import orjson
 
     sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
 
 
 def status(value: JobStatus | RunStatus, label: str | None = None) -> Text:
-    """`label` is what people read instead of it."""
+    """The status with its symbol. `label` replaces its name."""
     from rich.text import Text
 
     symbol, colour = LOOKS[value]
@@ -212,7 +213,7 @@ def status(value: JobStatus | RunStatus, label: str | None = None) -> Text:
 
 
 def words(value: object, style: str = "") -> Text:
-    """Text from outside: characters that would steer the terminal are shown, not obeyed."""
+    """Text from outside, with terminal control characters escaped."""
     from rich.text import Text
 
     return Text("".join(char if char.isprintable() or char in "\n\t" else f"\\x{ord(char):02x}" for char in str(value)), style)
@@ -225,7 +226,7 @@ def one_line(value: object, style: str = "", limit: int = LINE_LIMIT) -> Text:
 
 
 def document(value: Any) -> Text:
-    """A JSON document, short ones on one line."""
+    """A JSON document, on one line if it is short."""
     from json import dumps
 
     from rich.highlighter import JSONHighlighter
@@ -237,7 +238,7 @@ def document(value: Any) -> Text:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[RenderableType]], *, right: Iterable[int] = ()) -> Table:
-    """The last column takes what room is left, on more lines than one if it must."""
+    """A table. The last column gets the remaining width, and wraps."""
     from rich.table import Table
 
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -253,7 +254,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[RenderableType]], *, 
 def one_line_each(
     headings: Sequence[str], rows: Sequence[Sequence[Text]], *, right: Iterable[int] = (), indent: int = 0
 ) -> Table:
-    """The same, but what does not fit in the last column is cut."""
+    """Like `table`, but the last column is truncated instead of wrapped."""
     used = sum(2 + max([len(heading), *(cells[place].cell_len for cells in rows)]) for place, heading in enumerate(headings[:-1]))
     room = console().width - used - indent
     for cells in rows:
@@ -262,7 +263,7 @@ def one_line_each(
 
 
 def facts(pairs: Iterable[tuple[str, RenderableType | None]]) -> Table:
-    """Name and value, one below the other; what is None is left out."""
+    """Names and values, one pair on each line. Pairs with the value None are left out."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""Opens the plane or the app that a command works on; options that commands share."""
+"""Shared options of commands, and the plane or app that a command works on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _place(_kind: Any, tokens: Sequence[Token]) -> str:
-    """Whichever name it was given by, a server and a database are told apart by the address."""
+    """Both options accept both kinds of URL; the scheme decides between server and database."""
     given = tokens[0]
     return checked_server(given.value) if given.keyword == "--server" else given.value
 
@@ -46,12 +46,12 @@ PlaneUrl = Annotated[
         name=["--database-url", "--server"],
         metavar="URL",
         converter=_place,
-        help="Where the plane is: its database, sqlite:///file.db or postgresql://user@host/database; or a server, "
-        "https://plane.example.com, with the key in CORTEX_API_KEY.",
+        help="URL of the database, sqlite:///file.db or postgresql://user@host/database; or of a server, "
+        "https://plane.example.com, with the API key in CORTEX_API_KEY.",
     ),
 ]
-"""Of commands that work on a database and through a server. The key is no option: the words of a command are seen by
-others on the machine, and kept by the shell."""
+"""For commands that work on a database or through a server. There is no option for the API key: arguments are visible to other
+users of the machine, and stored in the shell's history."""
 
 OnlyDatabaseUrl = Annotated[
     str | None,
@@ -59,24 +59,24 @@ OnlyDatabaseUrl = Annotated[
         name="--database-url",
         metavar="URL",
         converter=_database,
-        help="Where the data is: sqlite:///file.db or postgresql://user@host/database.",
+        help="URL of the database: sqlite:///file.db or postgresql://user@host/database.",
     ),
 ]
 
-AsJson = Annotated[bool, Parameter(name="--json", help="Print one JSON document, and nothing else, on stdout.")]
+AsJson = Annotated[bool, Parameter(name="--json", help="Print only one JSON document on stdout.")]
 
-Reason = Annotated[str | None, Parameter(metavar="TEXT", help="Why; it is kept with the change and in the audit log.")]
+Reason = Annotated[str | None, Parameter(metavar="TEXT", help="The reason, stored with the change and in the audit log.")]
 
 JobIdOrPrefix = Annotated[str, Parameter(name="ID", help="The job's id, or the first part of it.")]
 
 App = Annotated[
     str | None,
-    Parameter(metavar="APP", help="The app that has the agents: file.py, file.py:plane or module:plane. Otherwise CORTEX_APP."),
+    Parameter(metavar="APP", help="The app with the agents: file.py, file.py:plane or module:plane (default: CORTEX_APP)."),
 ]
 
 
 # -- planes ------------------------------------------------------------------------------------
-# Opens the plane that a command works on, in a database or behind a server, and says in plain words where its data is.
+# The plane that a command works on: a database, or a server.
 
 
 SQLITE = "sqlite:///"
@@ -84,7 +84,7 @@ SQLITE = "sqlite:///"
 
 @asynccontextmanager
 async def existing_plane(url: str | None) -> AsyncIterator[Plane | Client]:
-    """For commands that have no agents: the plane in a database, or the one behind a server."""
+    """The plane for commands that need no agents: in a database, or behind a server."""
     settings = _settings(url)
     if not settings.server or (url is not None and not is_server(url)):
         async with database_plane(url) as plane:
@@ -99,8 +99,8 @@ async def existing_plane(url: str | None) -> AsyncIterator[Plane | Client]:
 
 @asynccontextmanager
 async def plane_for(app: str | None, url: str | None) -> AsyncIterator[Plane | Client]:
-    """With an app, its agents and channels are known and its database is used; without one, what the database knows.
-    Through a server no app is used: its own database is not the one that is meant."""
+    """The plane of an app, with its agents, channels and database; without an app, like `existing_plane`. Through a server,
+    the app is ignored."""
 
     if goes_to_a_server(url, app) or not (app or load_settings().app):
         async with existing_plane(url) as plane:
@@ -113,7 +113,7 @@ async def plane_for(app: str | None, url: str | None) -> AsyncIterator[Plane | C
 
 
 def goes_to_a_server(url: str | None, app: str | None = None) -> bool:
-    """An app works on a database: whoever names one as a word of the command does not mean a server."""
+    """Whether the command goes through a server. An app given on the command line implies a database."""
     if is_server(url) and app is not None:
         raise NeedsDatabase("--app")
     return is_server(url) or (url is None and app is None and bool(load_settings().server))
@@ -124,25 +124,25 @@ def _settings(url: str | None) -> Settings:
 
 
 def refuse_a_server(settings: Settings, database_url: str | None) -> None:
-    """A command that needs the database must not quietly make one of its own, where everything else goes to a server."""
+    """Raises NeedsDatabase if CORTEX_SERVER is set but no database: the command must not create a local one silently."""
     if database_url is None and settings.server and settings.database_url == Settings().database_url:
         raise NeedsDatabase("CORTEX_SERVER is set, but this command")
 
 
 @asynccontextmanager
 async def database_plane(database_url: str | None) -> AsyncIterator[Plane]:
-    """Nothing is made just because somebody looked."""
+    """The plane in a database. Raises DatabaseConfigError instead of creating a database."""
     from cortex_plane.plane import Plane
 
     settings = load_settings({"database_url": database_url})
     refuse_a_server(settings, database_url)
     configure_logs(settings, quiet=True)
-    await _refuse_to_make(settings.database_url)
+    await _require_schema(settings.database_url)
     async with Plane(settings=settings) as plane:
         yield plane
 
 
-async def _refuse_to_make(database_url: str) -> None:
+async def _require_schema(database_url: str) -> None:
     from cortex_plane.wiring import open_store
 
     store = open_store(database_url)
@@ -150,7 +150,7 @@ async def _refuse_to_make(database_url: str) -> None:
         if not file.exists():
             raise DatabaseConfigError(missing_file(file))
     elif not (await store.schema.status()).current:
-        raise DatabaseConfigError(f"{store.description} has no Cortex Plane schema yet. To make it: cortex db upgrade")
+        raise DatabaseConfigError(f"{store.description} has no Cortex Plane schema yet. To create it: cortex db upgrade")
 
 
 def sqlite_file(database_url: str) -> Path | None:
@@ -159,13 +159,13 @@ def sqlite_file(database_url: str) -> Path | None:
 
 def missing_file(file: Path) -> str:
     return (
-        f"There is no database file {file}. The first worker makes it: cortex worker APP\n"
-        "If the data is elsewhere, say where with --database-url or CORTEX_DATABASE_URL; if a server has it, with --server."
+        f"There is no database file {file}. Create it with cortex db upgrade, or start a worker: cortex worker APP\n"
+        "To use another database, pass --database-url or set CORTEX_DATABASE_URL. To use a server, pass --server."
     )
 
 
 def me() -> str:
-    """How this command signs what it does."""
+    """The actor of this command, for the audit log."""
     try:
         return f"cli:{getpass.getuser()}"
     except (KeyError, OSError, ImportError):
@@ -173,7 +173,7 @@ def me() -> str:
 
 
 # -- apps --------------------------------------------------------------------------------------
-# Loads APP: `file.py`, `file.py:plane`, `module:plane`, or `module`, whose attribute is then `plane`.
+# Loads APP: `file.py`, `file.py:plane`, `module:plane`, or `module`. The default attribute is `plane`.
 
 
 ATTRIBUTE = "plane"
@@ -182,12 +182,14 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def load_app(app: str | None, database_url: str | None = None) -> Plane:
-    """The plane that APP names, on the database that was asked for."""
-    settings = load_settings()  # Also with an app: wrong settings are better told here than from inside its import.
+    """Imports the plane that APP names. `database_url` overrides its database.
+
+    Raises NotFound or InvalidInput if there is no such plane, or if the import fails."""
+    settings = load_settings()  # Also with an app: errors in settings are clearer here than from inside its import.
     wanted = app or settings.app
     if not wanted:
         raise InvalidInput(
-            "Which app? Name the file that has your plane, such as: cortex worker examples/hello.py\nOr set CORTEX_APP.",
+            "No app given. Name the file with your plane, such as: cortex worker examples/hello.py\nOr set CORTEX_APP.",
             field="app",
         )
     place, attribute = _parted(wanted)
@@ -200,7 +202,7 @@ def load_app(app: str | None, database_url: str | None = None) -> Plane:
 
 
 def _elsewhere(place: str, attribute: str | None) -> str:
-    """How a process in another folder names the same app."""
+    """The app as a process in another folder names it."""
     name = str(Path(place).resolve()) if place.endswith(".py") or "/" in place or "\\" in place else place
     return f"{name}:{attribute}" if attribute else name
 
@@ -232,7 +234,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _executed(path: Path) -> ModuleType:
-    """A file by itself. It gets a name of its own, so that a `queue.py` does not take the place of Python's."""
+    """A file outside a package. It gets a distinct module name if its own would shadow a module of Python, such as `queue`."""
     name = path.stem if path.stem not in sys.modules and path.stem not in sys.stdlib_module_names else f"cortex_app_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     assert spec is not None
@@ -250,7 +252,7 @@ def _executed(path: Path) -> ModuleType:
 def _no_such_file(path: Path) -> str:
     if path.is_dir():
         found = sorted(str(file) for file in path.glob("*.py"))
-        return f"{path} is a folder. Name the file in it that has your plane{f', such as {found[0]}' if found else ''}."
+        return f"{path} is a folder. Name the file with your plane{f', such as {found[0]}' if found else ''}."
     if not path.parent.is_dir():
         return f"There is no file {path}, and no folder {path.parent} either. You are in {Path.cwd()}."
     neighbours = {file.name: str(file) for file in path.parent.glob("*.py")}
@@ -286,9 +288,9 @@ def _no_such_module(name: str) -> str:
 
 
 def _broken(place: str, error: BaseException) -> InvalidInput:
-    """The last few frames of the user's own code, without libraries, the machinery of imports, and us."""
+    """The last frames of the user's code, without libraries, importlib and Cortex Plane."""
     if isinstance(error, SystemExit):
-        return InvalidInput(f"{place} ended the program while it was imported (it called exit). Guard that with __name__.")
+        return InvalidInput(f'{place} called exit during its import. Move the call under if __name__ == "__main__".')
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not _is_machinery(frame.filename)]
     lines = [f'  File "{at.filename}", line {at.lineno}, in {at.name}\n    {at.line}' for at in theirs[-FRAMES_SHOWN:]]
@@ -324,7 +326,7 @@ def _not_a_plane(found: Any, place: str, attribute: str, planes: list[str]) -> N
     if planes:
         hint = f"Its plane is named {planes[0]!r}: write {place}:{planes[0]}"
     else:
-        hint = f"It has no plane at all. Add one: {attribute} = Plane()"
+        hint = f"It has no plane. Add one: {attribute} = Plane()"
     if found is None:
         return NotFound(f'{place} has no "{attribute}". {hint}')
     return InvalidInput(f"{place}:{attribute} is of type {type(found).__name__}, not a Plane. {hint}", field="app")

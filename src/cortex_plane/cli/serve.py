@@ -1,4 +1,4 @@
-"""`cortex serve`: the HTTP API and the dashboard, until it is told to stop."""
+"""`cortex serve`: serves the HTTP API and the dashboard."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from cortex_plane.plane import Plane
 
 
-NOBODY_GETS_IN = (
-    "Nobody could get in: there is no API key, and no user with a password and a role. To make one:\n"
+NO_CREDENTIALS = (
+    "Nobody could sign in: there is no API key, and no user with a password and a role. To create one:\n"
     "  cortex keys add NAME --role admin\n"
     "  cortex users add NAME --role admin"
 )
@@ -26,14 +26,14 @@ def serve(
     app: App = None,
     /,
     *,
-    host: Annotated[str | None, Parameter(metavar="ADDRESS", help="Where to listen. Otherwise CORTEX_HTTP_HOST.")] = None,
-    port: Annotated[int | None, Parameter(metavar="N", help="On which port. Otherwise CORTEX_HTTP_PORT, or 8700.")] = None,
+    host: Annotated[str | None, Parameter(metavar="ADDRESS", help="Address to listen on (default: CORTEX_HTTP_HOST).")] = None,
+    port: Annotated[int | None, Parameter(metavar="N", help="Port to listen on (default: CORTEX_HTTP_PORT, or 8700).")] = None,
     database_url: OnlyDatabaseUrl = None,
 ) -> int:
     """Serve the HTTP API and the dashboard until you stop it.
 
-    It listens on this machine only, unless --host says otherwise; then name the hosts that it
-    answers for in CORTEX_ALLOWED_HOSTS. An app is needed only for what its code does, not to serve.
+    Listens on this machine only. To listen on other addresses, pass --host and set CORTEX_ALLOWED_HOSTS.
+    An app is optional: the server uses its settings and channels, and does not run its agents.
 
     Try:
         cortex serve
@@ -69,7 +69,7 @@ async def _serve(plane: Plane) -> int:
 
     if not await plane.access.somebody_can_get_in():
         await plane.close()
-        raise Denied(NOBODY_GETS_IN)
+        raise Denied(NO_CREDENTIALS)
     settings = plane.settings
     listening = listen(settings.http_host, settings.http_port, "--host and --port")
     plane.settings = on_port(settings, listening.getsockname()[1])
@@ -84,7 +84,7 @@ async def _serve(plane: Plane) -> int:
         lifespan="on",
     )
     where = f"{settings.http_host}:{listening.getsockname()[1]}"
-    _say(plane, f"Serving on http://{where}, described at http://{where}/docs. Ctrl-C stops.")
+    _say(plane, f"Serving on http://{where}, API reference: http://{where}/docs. Press Ctrl-C to stop.")
     warn_of_links(plane, listening.getsockname()[1])
     await Server(config).serve(sockets=[listening])
     await plane.close()
@@ -92,17 +92,17 @@ async def _serve(plane: Plane) -> int:
 
 
 def listen(host: str, port: int, options: str) -> socket.socket:
-    """Before anything is said: a port that is taken is better told in our words."""
+    """Binds the socket before anything is printed, with a clear error if the port is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen()  # Whoever comes before all is ready waits instead of being sent away.
+        listening.listen()  # Connections during start-up wait instead of being refused.
     except OSError as error:
         listening.close()
         raise Unavailable(
-            f"{host}:{port} cannot be listened on: {error.strerror or error}. Choose another with {options}."
+            f"Cannot listen on {host}:{port}: {error.strerror or error}. Choose another address with {options}."
         ) from None
     return listening
 
@@ -119,6 +119,6 @@ def warn_of_links(plane: Plane, port: int) -> None:
 
 
 def _say(plane: Plane, message: str) -> None:
-    """For people; programs read the log."""
+    """Prints a message for people. With CORTEX_LOG_JSON, programs read the log instead."""
     if not plane.settings.log_json:
         print(message, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""How a worker process ends: the first signal asks, the second insists, and no handler outlives it."""
+"""Signals that stop a process: the first one stops it gracefully, the second one at once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from cortex_plane.worker.threads import THREAD_NAME, in_a_thread
 LAST_MOMENT_SECONDS = 1.0
 LOOK_SECONDS = 0.02
 
-# `timeout`, and other programs that start us, signal both us and our process group: that is one wish, heard twice.
+# `timeout` and similar programs signal the process and its process group: the second signal within this time is ignored.
 ECHO_SECONDS = 0.2
 
 
 class StopSignals:
     """`with StopSignals(ask_to_stop) as signals:` while the worker runs.
 
-    Plain signal handlers, not the event loop's: those would not hear a second Ctrl-C while a handler blocks the loop.
+    Uses `signal.signal`, not the event loop: a second Ctrl-C must work while a handler blocks the loop.
     """
 
     def __init__(self, on_first: Callable[[], None]) -> None:
@@ -57,15 +57,15 @@ class StopSignals:
 
 
 def end_now(code: int) -> NoReturn:
-    """Without waiting for threads, which Python would do."""
+    """Exits at once. A normal exit would wait for threads."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
 async def something_goes_on(others: Collection[threading.Thread]) -> bool:
-    """Whether a handler goes on although its worker has stopped. A moment is given to those that are just ending; `others` are
-    threads that were there before the worker."""
+    """Whether a handler still runs although its worker has stopped. Waits a moment for handlers that are just ending. `others`
+    are the threads that existed before the worker."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -75,7 +75,7 @@ async def something_goes_on(others: Collection[threading.Thread]) -> bool:
 
 
 def _a_thread_goes_on(others: Collection[threading.Thread]) -> bool:
-    """Also one that a handler has started by itself, or by `asyncio.to_thread`: Python would wait for it without end."""
+    """Includes threads that a handler started itself or by `asyncio.to_thread`: Python would wait for them at exit."""
     until = time.monotonic() + LAST_MOMENT_SECONDS
     for thread in [one for one in threading.enumerate() if one not in others]:
         while _is_busy(thread):
@@ -92,7 +92,7 @@ def _is_busy(thread: threading.Thread) -> bool:
 
 
 def _waits_for_work(thread: threading.Thread) -> bool:
-    """Whether it is a thread of a pool, of Python or AnyIO, that has nothing to do: those end when the program does."""
+    """Whether this is an idle pool thread of Python or AnyIO. Idle pool threads end at exit."""
     frame = sys._current_frames().get(thread.ident or 0)
     if frame is None or not type(thread).__module__.startswith("anyio."):
         return frame is not None and frame.f_code is _worker.__code__

@@ -1,7 +1,4 @@
-"""`--watch`: a command that shows something shows it again whenever it has changed, until it is left.
-
-The command itself knows nothing of it: it is run again every two seconds, and what it prints is compared.
-"""
+"""`--watch`: runs a command every two seconds, and prints its output when it has changed."""
 
 from __future__ import annotations
 
@@ -19,15 +16,15 @@ from cyclopts import Parameter
 from cortex_plane.errors import Unavailable
 
 EVERY_SECONDS = 2.0
-HELP = "Show it anew whenever something has changed, until Ctrl-C. With --json, one document on each line."
+HELP = "Show it again after every change, until Ctrl-C. With --json, one document per line."
 
 Command = Callable[..., Awaitable[int]]
 Printed = Callable[[bool], Awaitable[str]]
-"""What the command prints now; as JSON, if that is asked for."""
+"""Returns the current output of the command; as JSON if the argument is true."""
 
 
 def watchable(command: Command) -> Command:
-    """The same command with the option --watch. It must have --json."""
+    """Adds the option --watch to a command. The command must have --json."""
 
     @functools.wraps(command)
     async def shown(*arguments: Any, watch: bool = False, as_json: bool = False, **options: Any) -> int:
@@ -40,7 +37,7 @@ def watchable(command: Command) -> Command:
         with _display(as_json=as_json) as display:
             return await _follow(printed, display)
 
-    # What cyclopts reads: the command's own parameters and one more, with types that need no module to look them up in.
+    # The signature that cyclopts reads: the command's parameters and --watch, with resolved types.
     del shown.__wrapped__
     types = get_type_hints(command, include_extras=True)
     parameters = [known.replace(annotation=types[known.name]) for known in inspect.signature(command).parameters.values()]
@@ -53,7 +50,7 @@ def watchable(command: Command) -> Command:
 
 
 async def _follow(printed: Printed, display: Display) -> int:
-    """A first look that fails ends it. Later ones may fail for a while: the database comes back."""
+    """Errors of the first run end the command. Later ones are shown, and the command is tried again."""
     await display.look(printed)
     while True:
         await asyncio.sleep(EVERY_SECONDS)
@@ -70,7 +67,7 @@ async def _printed_by(command: Awaitable[int]) -> str:
 
 
 class _Page(io.StringIO):
-    """Takes the place of stdout, and passes for a terminal where that is one, so that colours stay."""
+    """Replaces stdout, and reports a terminal if stdout is one, so that colours are kept."""
 
     def __init__(self, real: TextIO) -> None:
         super().__init__()
@@ -84,7 +81,7 @@ class _Page(io.StringIO):
         return self._real.encoding
 
 
-# -- where it is shown ---------------------------------------------------------------------------
+# -- display -------------------------------------------------------------------------------------
 class Display(Protocol):
     def __enter__(self) -> Self: ...
 
@@ -102,7 +99,7 @@ def _display(*, as_json: bool) -> Display:
 
 
 class JsonLines:
-    """A line for each change."""
+    """Prints one line for each change."""
 
     def __init__(self) -> None:
         self._last: str | None = None
@@ -132,14 +129,14 @@ class JsonLines:
 
 
 class Pages(JsonLines):
-    """For a pipe: a page for each change, with a blank line between. That somebody is a second older is no change."""
+    """Prints a page for each change, separated by blank lines. Changes are detected in the JSON, so ages do not count."""
 
     async def tell(self, document: str, printed: Printed, *, is_first: bool) -> None:
         print(("" if is_first else "\n") + await printed(False), end="", flush=True)
 
 
 class Terminal:
-    """One page that is drawn over."""
+    """Redraws one page in the terminal."""
 
     def __init__(self) -> None:
         from rich.live import Live
