@@ -26,7 +26,7 @@ PHONE = {"viewport": {"width": 375, "height": 700}, "is_mobile": True, "has_touc
 # What one comes to a page for.
 MAIN_ACTIONS = {
     "sign-in": "Sign in",
-    "jobs": "Look",
+    "jobs": "Search",
     "job": "Run again",
     "queue": "Pause",
     "gate": "Close the gate",
@@ -35,7 +35,7 @@ MAIN_ACTIONS = {
     "schedules": "New schedule",
     "schedules-new": "Add the schedule",
     "schedule": "Run now",
-    "audit": "Look",
+    "audit": "Search",
     "access": "New key",
     "tenants": "New tenant",
 }

@@ -19,7 +19,7 @@ from cortex_plane.people.roles import NotSignedIn, TooManyTries
 
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 PROGRAMS = ("/api/", "/docs", "/problems", "/openapi.json", "/healthz", "/readyz", "/metrics")
-OUR_MISTAKE = "This is our mistake, not yours. Whoever runs this server finds more in its log."
+OUR_MISTAKE = "Internal error. The server's log has the details."
 
 
 def show_errors_as_pages(app: FastAPI) -> None:
@@ -57,9 +57,9 @@ def _to_the_door(request: Request) -> Response:
 
 def _title(error: Exception) -> str:
     if isinstance(error, HTTPException):
-        return "There is nothing at this address" if error.status_code == 404 else "The request was refused"
+        return "Page not found" if error.status_code == 404 else "Request rejected"
     if isinstance(error, RequestValidationError):
-        return "The input is wrong"
+        return "Invalid input"
     return kind_of(error).title
 
 
