@@ -102,7 +102,7 @@ __all__ = [
     "WaitReason",
 ]
 
-# Where each name lives. They are imported when they are first used, so that `cortex --help` loads nothing that it does not need.
+# The module of each name. Names are imported on first use, so that `cortex --help` imports only what it needs.
 _HOMES = {
     "Agent": "cortex_plane.agents.agent",
     "Approval": "cortex_plane.approvals.model",

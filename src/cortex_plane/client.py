@@ -36,8 +36,8 @@ class Client:
             job = await client.submit("release-bot", {"version": "1.4.0"})
             print(await job.result())
 
-    Without async: `client.sync.submit(...)`. The caller is the owner of the key, whatever `actor` says. What only the database
-    can answer raises NeedsDatabase.
+    Without async: `client.sync.submit(...)`. The server takes the actor from the key; `actor` is ignored. Operations that need
+    the database raise NeedsDatabase.
 
     Args:
         url: The address of the server, with or without the path of the API.
@@ -72,15 +72,15 @@ class Client:
         self.sync = SyncPlane(self)
 
     async def submit(self, agent: str, payload: dict[str, Any] | None = None, **options: Unpack[SubmitOptions]) -> JobHandle[Any]:
-        """Submits a job by its agent's name. Sent again after a lost answer, it is still one job."""
+        """Submits a job by its agent's name. Retrying a lost response does not submit it twice."""
         return await self.jobs.submit(agent, payload, **options)
 
     async def submit_many(self, submissions: Iterable[Submission], *, connection: None = None) -> list[JobHandle[Any]]:
-        """Submits all of them or none, in this order."""
+        """Submits all of the jobs or none, in this order."""
         return await self.jobs.submit_many(submissions, connection=connection)
 
     def job(self, job_id: str) -> JobHandle[Any]:
-        """A handle for a job that was submitted earlier, or elsewhere."""
+        """A handle for an existing job. Does not check that the job exists."""
         return self.jobs.handle(job_id)
 
     async def __aenter__(self) -> Self:

@@ -15,13 +15,13 @@ SECOND = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
-# Outside of these, somebody has mixed up seconds and milliseconds.
+# A time outside this range is probably a mix-up of seconds and milliseconds.
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 
 
 def instant(moment: datetime) -> Instant:
-    """A datetime without a zone is taken to be in UTC."""
+    """A datetime without a time zone is interpreted as UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return Instant((aware - EPOCH) // _MICROSECOND)
 
@@ -37,7 +37,7 @@ def as_text(at: int) -> str:
 
 
 def as_short_text(at: int) -> str:
-    """The same in fewer characters, for what is written again and again."""
+    """Like `as_text`, but with Z: shorter, for values that are stored often."""
     return f"{as_text(at)[:-6]}Z"
 
 
@@ -51,15 +51,15 @@ def after(at: Instant, seconds: float) -> Instant:
 
 
 # -- clock -------------------------------------------------------------------------------------
-# Time and chance, passed in, so that a test turns the one and fixes the other.
+# Time and randomness are passed in, so that tests control them.
 
 
 class Clock(Protocol):
     def now(self) -> Instant:
-        """The time of day, for stores that have no clock of their own."""
+        """The time of day. Stores without a clock (SQLite) use it."""
 
     def elapsed(self) -> float:
-        """Seconds on a clock that only goes forward and goes on while the machine sleeps."""
+        """Seconds on a monotonic clock that includes the time during which the machine is suspended."""
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -69,10 +69,10 @@ Random = Callable[[], float]
 
 
 # -- system ------------------------------------------------------------------------------------
-# The machine's own clock, and fresh ids.
+# The system clock.
 
 
-# Goes on while the machine sleeps, where the system has such a clock.
+# Includes time in suspend, where the system has such a clock.
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -88,5 +88,5 @@ class SystemClock:
 
 
 def utc_now() -> datetime:
-    """For what is shown to people; decisions take their time from the store."""
+    """The system time, for display only. Decisions use the time of the store."""
     return as_datetime(SystemClock().now())

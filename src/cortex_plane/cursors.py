@@ -1,4 +1,4 @@
-"""A place in a list, wrapped up: what the API gives out as `next`, and takes as `cursor`."""
+"""Pagination cursors: the API returns one as `next` and accepts it as `cursor`."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ def cursor_for(kind: str, place: str | int) -> str:
 
 
 def place_in(kind: str, cursor: str) -> str:
-    """Of a cursor that our own server gave out."""
+    """The place in a cursor that a trusted server returned. Not validated."""
     return urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode().removeprefix(f"{kind}:")

@@ -1,4 +1,4 @@
-"""Lengths of time as people read them: `3 min`, `12.3 s`, `2 h 5 min`."""
+"""Durations as text for people: `3 min`, `12.3 s`, `2 h 5 min`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def ago(at: datetime, now: datetime) -> str:
+    """`3 min ago`, or `in 3 min` for the future."""
     if abs(now - at) < timedelta(seconds=1):
         return "just now"
     return f"{rough(now - at)} ago" if now > at else f"in {rough(at - now)}"
 
 
 def rough(length: timedelta) -> str:
-    """The largest unit is enough: `3 min`."""
+    """The duration in its largest unit: `3 min`."""
     seconds = length.total_seconds()
     for unit_seconds, unit in STEPS:
         if seconds >= unit_seconds:
@@ -23,6 +24,7 @@ def rough(length: timedelta) -> str:
 
 
 def span(length: timedelta) -> str:
+    """The duration with two units or two decimals: `2 h 5 min`, `1.25 s`."""
     seconds = max(length.total_seconds(), 0.0)
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"

@@ -1,4 +1,4 @@
-"""One family of errors: what happened, to what, and what to do next."""
+"""The errors of Cortex Plane. Each message says what happened, to what, and what to do next."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 
 class CortexError(Exception):
-    """Everything that Cortex Plane raises on purpose."""
+    """Base class of all errors that Cortex Plane raises."""
 
 
 class NotFound(CortexError):
-    """What was named does not exist."""
+    """The named resource does not exist, or belongs to another tenant."""
 
 
 class Conflict(CortexError):
-    """The thing exists, but its state does not allow this."""
+    """The state of the resource does not allow this operation."""
 
 
 class InvalidInput(CortexError):
-    """The caller's input is wrong; nothing was changed."""
+    """The caller's input is invalid. Nothing was changed. `field` names the invalid field, if there is one."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class InvalidInput(CortexError):
 
 
 class UnknownOption(InvalidInput, TypeError):
-    """An option that there is not. Also a TypeError, as of any Python function that is called with it."""
+    """The function or agent does not have this option. Also a TypeError, as for any unexpected keyword argument in Python."""
 
     def __init__(self, taker: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
@@ -37,9 +37,10 @@ class UnknownOption(InvalidInput, TypeError):
 
 
 class Unavailable(CortexError):
-    """Something that we need does not answer; trying again later may help.
+    """The database or another service does not answer. Retrying later may help.
 
-    `by_statement`: the database answers, but not to this statement. Repeating others helps, repeating this one may not."""
+    `by_statement`: the database works, but rejected this one statement. Retrying other statements helps; retrying this one may
+    not."""
 
     def __init__(self, message: str, *, by_statement: bool = False) -> None:
         super().__init__(message)
@@ -47,31 +48,32 @@ class Unavailable(CortexError):
 
 
 class Contended(Unavailable):
-    """Another transaction holds a lock that this one needs, or was preferred to it. Nothing was changed."""
+    """Another transaction holds a lock that this one needs, or won a deadlock. Nothing was changed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, by_statement=True)
 
 
 class Denied(CortexError):
-    """The caller may not do this."""
+    """The caller is not allowed to do this."""
 
 
 class JobNotFound(NotFound):
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"There is no job {job_id}. To see what there is: cortex jobs list")
+        super().__init__(f"There is no job {job_id}. To list jobs: cortex jobs list")
         self.job_id = job_id
 
 
 class AmbiguousJob(InvalidInput):
     def __init__(self, prefix: str, matches: Sequence[str]) -> None:
         super().__init__(
-            f"{prefix} fits {len(matches)} jobs or more: {', '.join(matches[:3])}, … Give more of the id.", field="id"
+            f"{prefix} matches {len(matches)} or more jobs: {', '.join(matches[:3])}, … Give more characters of the id.",
+            field="id",
         )
 
 
 class RunNotFound(NotFound):
-    """Runs that have ended are kept with their job, and without it only the newest are found; `by` says how to name it."""
+    """Without a job id, only the newest ended runs are searched. `by` is the option that names the job."""
 
     def __init__(self, run_id: str, *, of_a_job: bool, by: str = "--job ID") -> None:
         otherwise = f"among the newest 10,000. To find an older one, name its job too: {by}"
@@ -82,25 +84,28 @@ class RunNotFound(NotFound):
 class AmbiguousRun(InvalidInput):
     def __init__(self, prefix: str, matches: Sequence[str]) -> None:
         super().__init__(
-            f"{prefix} fits {len(matches)} runs or more: {', '.join(matches[:3])}, … Give more of the id.", field="id"
+            f"{prefix} matches {len(matches)} or more runs: {', '.join(matches[:3])}, … Give more characters of the id.",
+            field="id",
         )
 
 
 class WorkerNotFound(NotFound):
     def __init__(self, asked: str) -> None:
-        super().__init__(f"There is no worker {asked:.60}. To see which there are: cortex workers list")
+        super().__init__(f"There is no worker {asked:.60}. To list workers: cortex workers list")
         self.asked = asked
 
 
 class WorkerHasEnded(Conflict):
     def __init__(self, worker_id: str, name: str, standing: str) -> None:
-        super().__init__(f"Worker {name} ({worker_id}) is {standing}. To see which live: cortex workers list")
+        super().__init__(f"Worker {name} ({worker_id}) is {standing}. To list running workers: cortex workers list")
         self.worker_id = worker_id
 
 
 class AmbiguousWorker(InvalidInput):
     def __init__(self, asked: str, matches: Sequence[str]) -> None:
-        super().__init__(f"{asked} fits {len(matches)} workers: {', '.join(matches[:3])}, … Give more of the id.", field="id")
+        super().__init__(
+            f"{asked} matches {len(matches)} workers: {', '.join(matches[:3])}, … Give more characters of the id.", field="id"
+        )
 
 
 class UnknownAgent(NotFound):
@@ -126,23 +131,23 @@ class AlreadyFinished(Conflict):
     def __init__(self, job_id: str, status: str) -> None:
         again = f"To run it again: cortex jobs retry {job_id}"
         if status != "COMPLETED":
-            again = f"To go on where it stopped: cortex jobs resume {job_id}"
+            again = f"To resume it where it stopped: cortex jobs resume {job_id}"
         super().__init__(f"Job {job_id} is already {status}. {again}")
         self.job_id, self.status = job_id, status
 
 
 class NothingToResume(Conflict):
-    """A job that has done all its work cannot go on."""
+    """A completed job cannot be resumed."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(
-            f"Job {job_id} is COMPLETED: nothing is left to do. To run it again from the beginning: cortex jobs retry {job_id}"
+            f"Job {job_id} is COMPLETED and cannot be resumed. To run it again from the beginning: cortex jobs retry {job_id}"
         )
         self.job_id = job_id
 
 
 class StillRunning(Conflict):
-    """A retry or resumption of something that has not ended, or whose latest successor has not."""
+    """The job, or its latest retry, has not ended, so it cannot be retried or resumed."""
 
     def __init__(self, job_id: str, live_id: str, status: str) -> None:
         super().__init__(
@@ -155,39 +160,41 @@ class StillRunning(Conflict):
 
 
 class JobNotQueued(Conflict):
-    """Only a job that waits has a place in the queue."""
+    """The job is not in its queue, so it cannot be moved."""
 
     def __init__(self, job_id: str, status: str) -> None:
-        super().__init__(f"Job {job_id} is {status}; only a job that waits (PENDING or RETRY) can be moved.")
+        super().__init__(f"Job {job_id} is {status}; only a waiting job (PENDING or RETRY) can be moved.")
         self.job_id, self.status = job_id, status
 
 
 class NotHeld(Conflict):
-    """Only a job whose code does not fit is held, and can be released."""
+    """The job cannot be released, because it is not held for changed code."""
 
     def __init__(self, job_id: str, status: str) -> None:
-        super().__init__(f"Job {job_id} is {status} and not held for its code. To see why it waits: cortex jobs why {job_id}")
+        super().__init__(
+            f"Job {job_id} is {status} and is not held for changed code. To see why it waits: cortex jobs why {job_id}"
+        )
         self.job_id, self.status = job_id, status
 
 
 class RevisionChanged(Conflict):
-    """Whoever asks for a change has seen the job as it was before."""
+    """The job has changed since the revision that the caller has seen."""
 
     def __init__(self, job_id: str, revision: int) -> None:
-        super().__init__(f'Job {job_id} has changed meanwhile: it is at revision "{revision}". Look at it again, then decide.')
+        super().__init__(f'Job {job_id} has changed since: it is at revision "{revision}". Read it again, then decide.')
         self.job_id, self.revision = job_id, revision
 
 
 class QueueBusy(Conflict):
-    """Somebody else holds the queue's one reservation."""
+    """Another caller has reserved the queue."""
 
     def __init__(self, queue: str, holder: str) -> None:
-        super().__init__(f'Queue "{queue}" is reserved by {holder}. Wait for your turn with wait=True, or try again later.')
+        super().__init__(f'Queue "{queue}" is reserved by {holder}. To wait for it, pass wait=True, or try again later.')
         self.queue, self.holder = queue, holder
 
 
 class LeaseLost(Conflict):
-    """Another worker has taken over; nothing that this run writes will be kept."""
+    """Another worker has taken over the job. Writes of this run are rejected."""
 
     def __init__(self, job_id: str, run_id: str) -> None:
         super().__init__(f"Run {run_id} of job {job_id} was superseded; its result is dropped.")
@@ -195,8 +202,9 @@ class LeaseLost(Conflict):
 
 
 class StepFailed(CortexError):
-    """What a step or a tool call raised, as the handler sees it: the same when it happens and when it is replayed. `key` is the
-    identity of the call in its job."""
+    """A step or a tool call failed. The handler gets the same error when the failure is replayed.
+
+    `error` describes the original exception; `key` identifies the call within its job."""
 
     def __init__(self, step: str, error: dict[str, Any], key: str | None = None) -> None:
         super().__init__(f'Step "{step}" failed: {error.get("type")}: {error.get("message")}')
@@ -210,7 +218,7 @@ class StepTimedOut(CortexError, TimeoutError):
 
 
 class CodeChanged(Conflict):
-    """The handler asks for something else than what is recorded, so its recorded steps cannot be continued."""
+    """The handler's calls differ from the recorded ones, so the job cannot resume from its checkpoint."""
 
     def __init__(self, step: str, message: str) -> None:
         super().__init__(message)
@@ -218,11 +226,11 @@ class CodeChanged(Conflict):
 
 
 class PromptChanged(CodeChanged):
-    """The system prompt has changed since the job began, and the agent is to fail then."""
+    """The system prompt has changed since the job started, and the agent is configured to fail in this case."""
 
 
 class KnownMisfit(CortexError):
-    """The job was found not to fit this worker's code before; it is not tried again. `error` says where they differ."""
+    """The job is known not to fit this worker's code, so it is not tried again. `error` says where they differ."""
 
     def __init__(self, handed_back: int, error: dict[str, Any]) -> None:
         super().__init__(str(error.get("message")))
@@ -230,56 +238,56 @@ class KnownMisfit(CortexError):
 
 
 class ApprovalChanged(Conflict):
-    """What was approved is not what the handler asks for now, and it is not to be asked again."""
+    """The handler requests something else than what was approved, and the approvers cannot be asked again."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(
-            f'"{name}" asks for something else now than what was shown to the approvers, so their decision does not hold for it. '
-            f"It is not asked again: {why}. Summary and details must be the same each time the handler is called: take what "
-            "changes from ctx.now(), ctx.random(), ctx.uuid() or a step."
+            f'"{name}" now requests something else than what was shown to the approvers, so their decision does not apply. '
+            f"It is not asked again: {why}. Summary and details must be the same each time the handler is called: take values "
+            "that change from ctx.now(), ctx.random(), ctx.uuid() or a step."
         )
         self.name = name
 
 
 class ApprovalAltered(Conflict):
-    """The stored request is not what was shown to the approvers: somebody changed it in the database."""
+    """The stored approval request was changed in the database after it was shown to the approvers."""
 
     def __init__(self, name: str, request_id: str) -> None:
         super().__init__(
-            f'What is stored of approval {request_id} ("{name}") is not what was shown to the approvers, so their decision does '
-            "not hold. Find out who changed it in the database before you run the job again."
+            f'The stored approval {request_id} ("{name}") differs from what was shown to the approvers, so their decision does '
+            "not apply. Find out who changed it in the database before you run the job again."
         )
         self.name, self.request_id = name, request_id
 
 
 class ToolUncertain(Conflict):
-    """A tool call was begun, and nobody knows whether it took effect.
+    """A tool call was started, and its outcome is unknown.
 
-    `doubt` is what it raised; None: its worker died or stopped. A handler may catch it and go on, with later
-    steps and tools; the call stays recorded as uncertain."""
+    `doubt` is the error that the call raised. It is None if the worker died or stopped during the call. A handler may catch this
+    error and continue with other steps and tools; the call stays recorded as uncertain."""
 
     def __init__(self, tool: str, invocation_id: str, doubt: str | None = None) -> None:
         super().__init__(
-            f'Tool "{tool}" was called (invocation {invocation_id}), and nobody knows whether it took effect: '
-            f"{doubt or 'its worker died or stopped in the middle of it'}. Look at the other side, then settle it: "
-            f"cortex jobs settle ID {quote(tool)} --applied RESULT, or --not-applied. To decide by code instead, give the call "
-            'verify=... or on_uncertain="rerun".'
+            f'The outcome of tool "{tool}" (invocation {invocation_id}) is unknown: '
+            f"{doubt or 'the worker died or stopped during the call'}. Check the external system, then settle the call: "
+            f"cortex jobs settle ID {quote(tool)} --applied RESULT, or --not-applied. To decide in code instead, pass "
+            'verify=... or on_uncertain="rerun" to the call.'
         )
         self.tool, self.invocation_id, self.doubt = tool, invocation_id, doubt
 
 
 class NeverAwaited(CortexError):
-    """The handler returned without awaiting something durable that it had asked for."""
+    """The handler returned without awaiting a durable call that it had created."""
 
 
 class CheckpointCorrupted(Conflict):
-    """A stored checkpoint that must not be resumed from. `kind` says in one word what is wrong with it."""
+    """A stored checkpoint is damaged, so the job cannot resume from it. `kind` names the damage in one word."""
 
     def __init__(self, kind: str, details: str) -> None:
         super().__init__(f"Checkpoint corruption detected: {details}")
         self.kind, self.details = kind, details
         self.known = False
-        """This code met it before, in an earlier run of the job."""
+        """True if the same code failed on it in an earlier run of the job."""
 
 
 class CheckpointTooLarge(InvalidInput):
@@ -293,7 +301,7 @@ class CheckpointTooLarge(InvalidInput):
 
 
 class JobFailed(CortexError):
-    """Raised by `handle.result()` for a job that ended FAILED."""
+    """The job ended FAILED. Raised by `handle.result()`."""
 
     def __init__(self, job_id: str, message: str, error: object = None) -> None:
         super().__init__(message)
@@ -301,7 +309,7 @@ class JobFailed(CortexError):
 
 
 class JobCancelled(CortexError):
-    """Raised by `handle.result()` for a job that ended CANCELLED."""
+    """The job ended CANCELLED. Raised by `handle.result()`."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"Job {job_id} was cancelled.")
@@ -309,61 +317,63 @@ class JobCancelled(CortexError):
 
 
 class ResultNotReady(CortexError, TimeoutError):
-    """Raised by `handle.result(timeout=...)` when the job goes on for longer."""
+    """The job did not end in time. Raised by `handle.result(timeout=...)`."""
 
     def __init__(self, job_id: str, status: str, seconds: float) -> None:
-        super().__init__(f"Job {job_id} is still {status} after {seconds:g} s. It goes on; ask again later.")
+        super().__init__(f"Job {job_id} is still {status} after {seconds:g} s. It continues; call result() again later.")
         self.job_id, self.status = job_id, status
 
 
 class DatabaseConfigError(Unavailable):
-    """The database cannot be used: wrong address, not a database, read-only, too new, too old."""
+    """The database cannot be used: its address is wrong, it is read-only, or its schema is too new or too old."""
 
 
 class StorageFull(Unavailable):
     def __init__(self, where: str) -> None:
-        super().__init__(f"The disk that holds {where} is full. Nothing was changed; free some space and try again.")
+        super().__init__(f"The disk of {where} is full. Nothing was changed. Free some space and try again.")
 
 
 class BudgetExhausted(Denied):
-    """A budget that refuses is spent: no new jobs are taken for its agent or tenant."""
+    """The budget of an agent or a tenant is spent, and it rejects new jobs."""
 
     def __init__(self, scope: str, label: str, spent_cents: int, budget_cents: int) -> None:
         super().__init__(
-            f'{scope.capitalize()} "{label}" has spent {spent_cents:,} of its budget of {budget_cents:,} cents, so no new jobs '
-            f"are taken for it; those that wait go on. To raise the budget: cortex budgets set CENTS --{scope} {quote(label)}"
+            f'{scope.capitalize()} "{label}" has spent {spent_cents:,} of its budget of {budget_cents:,} cents, so new jobs '
+            f"are rejected; waiting jobs still run. To raise the budget: cortex budgets set CENTS --{scope} {quote(label)}"
         )
         self.scope, self.label, self.spent_cents, self.budget_cents = scope, label, spent_cents, budget_cents
 
 
 class BudgetNotFound(NotFound):
     def __init__(self, scope: str, label: str) -> None:
-        super().__init__(f'{scope.capitalize()} "{label}" has no budget. To see what there is: cortex budgets list')
+        super().__init__(f'{scope.capitalize()} "{label}" has no budget. To list budgets: cortex budgets list')
         self.scope, self.label = scope, label
 
 
 class TenantExists(Conflict):
     def __init__(self, tenant: str) -> None:
-        super().__init__(f'There is a tenant "{tenant}" already. To look at it: cortex tenants show {quote(tenant)}')
+        super().__init__(f'Tenant "{tenant}" already exists. To show it: cortex tenants show {quote(tenant)}')
         self.tenant = tenant
 
 
 class RuleExists(Conflict):
     def __init__(self) -> None:
         super().__init__(
-            "There is a retention rule for the same jobs already. To see it: cortex retention list\n"
-            "To change it, remove it and add it anew: cortex retention remove ID"
+            "A retention rule for the same jobs already exists. To list rules: cortex retention list\n"
+            "To change it, remove it and add it again: cortex retention remove ID"
         )
 
 
 class AmbiguousRule(InvalidInput):
     def __init__(self, prefix: str, matches: Sequence[str]) -> None:
-        super().__init__(f"{prefix} fits {len(matches)} rules: {', '.join(matches[:3])}. Give more of the id.", field="id")
+        super().__init__(
+            f"{prefix} matches {len(matches)} rules: {', '.join(matches[:3])}. Give more characters of the id.", field="id"
+        )
 
 
 class RuleNotFound(NotFound):
     def __init__(self, rule_id: str) -> None:
-        super().__init__(f"There is no retention rule {rule_id}. To see what there is: cortex retention list")
+        super().__init__(f"There is no retention rule {rule_id}. To list rules: cortex retention list")
         self.rule_id = rule_id
 
 
@@ -371,13 +381,15 @@ LONGEST_NAME = 200
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Comparing takes the product of both lengths: a word that is longer than any name is compared with none."""
+    """A hint with the closest known name, or "".
+
+    Comparison takes time proportional to the product of both lengths, so words longer than any name are not compared."""
     close = get_close_matches(word, list(known), n=1) if len(word) <= LONGEST_NAME else []
     return f' Did you mean "{close[0]}"?' if close else ""
 
 
 def check_options(taker: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises UnknownOption for the first option that `taker` does not take."""
+    """Raises UnknownOption for the first option in `given` that is not in `known`."""
     for name in given:
         if name not in known:
             raise UnknownOption(taker, name, known)

@@ -1,4 +1,4 @@
-"""Extras: packages that only a part of Cortex Plane needs, and that `pip install cortex-plane` alone does not bring."""
+"""Extras: optional packages, which `pip install cortex-plane` does not install."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MODULES = {
     "langgraph": ("langgraph", "langgraph.checkpoint"),
     "uvloop": ("uvloop",),
 }
-"""The modules of each extra that our code imports. The packages stand in pyproject.toml."""
+"""The modules that our code imports from each extra. pyproject.toml lists the packages."""
 
 
 class MissingExtra(Unavailable, ImportError):
-    """Something needs packages of an extra that is not installed. Also an ImportError."""
+    """The extra that a feature needs is not installed. Also an ImportError."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs packages that are not installed. To install them: {advice(extra)}")
@@ -54,5 +54,5 @@ def is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except ImportError:  # Its parent is missing.
         return False
-    except ValueError:  # Something else stands in its place, such as a substitute of a test.
+    except ValueError:  # sys.modules has an entry without a spec, such as a substitute of a test.
         return True

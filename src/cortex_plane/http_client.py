@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 Network = IPv4Network | IPv6Network
 
-# Addresses of the old network inside those of the new one, as translators write them (RFC 6052, RFC 8215, RFC 2765, RFC 4291).
+# IPv4 addresses embedded in IPv6 addresses (RFC 6052, RFC 8215, RFC 2765, RFC 4291).
 _TRANSLATED = tuple(map(IPv6Network, ("64:ff9b::/96", "::ffff:0:0:0/96", "::/96")))
-# For networks of one organisation: Python takes the second for public.
+# Networks inside one organisation. Python considers the second one public.
 _LOCAL = tuple(map(IPv6Network, ("64:ff9b:1::/48", "fec0::/10")))
 
 
 def is_public(address: str) -> bool:
-    """False for private, loopback, link-local, multicast and reserved addresses, however they are wrapped."""
+    """False for private, loopback, link-local, multicast and reserved addresses, also if embedded in other addresses."""
     return all(_is_public(one) for one in _layers(ip_address(address)))
 
 
@@ -44,11 +44,11 @@ def is_address(text: str) -> bool:
 
 
 def networks(text: str, name: str) -> tuple[Network, ...]:
-    """`10.0.0.0/8, 192.0.2.7`; raises InvalidInput."""
+    """Parses addresses and networks: `10.0.0.0/8, 192.0.2.7`. Raises InvalidInput."""
     try:
         return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
     except ValueError as error:
-        raise InvalidInput(f"{name} must be addresses or networks such as 10.0.0.0/8, with commas between: {error}.") from None
+        raise InvalidInput(f"{name} must be addresses or networks such as 10.0.0.0/8, separated by commas: {error}.") from None
 
 
 def is_in(address: str, among: Iterable[Network]) -> bool:
@@ -60,8 +60,10 @@ def is_in(address: str, among: Iterable[Network]) -> bool:
 
 
 def client_address(peer: str, forwarded: str, proxies: Sequence[Network]) -> str:
-    """Who is behind trusted proxies, by X-Forwarded-For: each has added, at the end, whom it was called by. What stands
-    further left than the first address that is no trusted proxy was written by whoever sent the request, and means nothing."""
+    """The client's address behind trusted proxies, from X-Forwarded-For.
+
+    Each proxy appends the address that it was called from. The header is read from the right, up to the first address that is
+    not a trusted proxy; everything left of it is supplied by the client and ignored."""
     address = peer
     for hop in reversed(forwarded.split(",") if forwarded else ()):
         if not is_in(address, proxies) or not is_address(hop.strip()):
@@ -71,7 +73,7 @@ def client_address(peer: str, forwarded: str, proxies: Sequence[Network]) -> str
 
 
 def network_of(address: str) -> str:
-    """For counting: of IPv6 addresses one customer has at least 2^64."""
+    """The key for rate limits: the address itself, or the /64 network of an IPv6 address."""
     try:
         one = _plain(ip_address(address))
     except ValueError:
@@ -84,11 +86,11 @@ def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 def _layers(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Address]:
-    """The address that packets reach in the end, and every one on the way."""
+    """The address and all addresses embedded in it, in the order of routing."""
     if isinstance(address, IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:
-        return [address.ipv4_mapped]  # Only a way of writing it: the outer form is never on the wire.
+        return [address.ipv4_mapped]  # A notation only: the outer form is never on the wire.
     if any(address in network for network in _TRANSLATED):
         return [IPv4Address(int(address) & 0xFFFF_FFFF)]
     wrapped = [address.sixtofour, *(address.teredo or ())]
@@ -96,12 +98,12 @@ def _layers(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Addres
 
 
 # -- http --------------------------------------------------------------------------------------
-# One HTTP request to somebody whom we do not know: in time, not redirected, and not to ourselves unless that is allowed.
+# HTTP requests to untrusted addresses: with a timeout, without redirects, and not to private addresses unless allowed.
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """`body` is cut where the caller's limit is; names of headers are in lower case."""
+    """`body` is truncated at the caller's limit; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -109,14 +111,14 @@ class HttpResponse:
 
 
 class NoResponse(Unavailable):
-    """Nobody was reached, or nobody answered in time."""
+    """The host could not be reached, or did not answer in time."""
 
 
 class PrivateAddress(Denied):
-    """The name leads to an address that is not on the public Internet."""
+    """The host name resolves to a private address."""
 
     def __init__(self, host: str, address: str) -> None:
-        super().__init__(f"{host} leads to {address}, which is not a public address.")
+        super().__init__(f"{host} resolves to {address}, which is not a public address.")
         self.host, self.address = host, address
 
 
@@ -124,7 +126,7 @@ class Http(Protocol):
     async def get(
         self, url: str, *, headers: Mapping[str, str], timeout_seconds: float, answer_limit_bytes: int, allow_private: bool
     ) -> HttpResponse:
-        """As `post`, without a body."""
+        """Like `post`, without a body."""
 
     async def post(
         self,
@@ -136,8 +138,8 @@ class Http(Protocol):
         answer_limit_bytes: int,
         allow_private: bool,
     ) -> HttpResponse:
-        """The timeout is for everything together. Redirects are answers. The address that was checked is the one that is used.
-        Raises NoResponse or PrivateAddress."""
+        """Sends one request. The timeout covers the whole exchange, redirects are not followed, and the connection uses the
+        address that was checked. Raises NoResponse or PrivateAddress."""
 
     async def patch(
         self,
@@ -149,18 +151,18 @@ class Http(Protocol):
         answer_limit_bytes: int,
         allow_private: bool,
     ) -> HttpResponse:
-        """As `post`."""
+        """Like `post`."""
 
 
 # -- http client -------------------------------------------------------------------------------
-# HTTP by httpx, to addresses that are looked up once, checked, and then used: a second look-up could say something else.
+# The host name is resolved once, and the checked address is used: a second lookup could return another address.
 
 
 STANDARD_PORTS = {"https": 443, "http": 80}
 
 
 class HttpxClient:
-    """Importing httpx takes a while, so that is left to the first request."""
+    """`Http` by httpx, which is imported with the first request because the import is slow."""
 
     async def post(
         self,
@@ -231,7 +233,7 @@ class _Request:
         self.headers = {**headers, "host": url.netloc.decode("ascii"), "accept-encoding": "identity"}
 
     def at(self, address: str, timeout: dict[str, Any]) -> dict[str, Any]:
-        """The request, sent to the address; the name stays in the Host header and in what the certificate must say."""
+        """The request to this address. The Host header and the verified certificate keep the name."""
         return {
             "method": self.method,
             "url": self.url.copy_with(host=address),
@@ -246,7 +248,7 @@ async def _look_up(url: httpx.URL, allow_private: bool) -> list[str]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise NoResponse(f"{url.host} could not be looked up: {error}.") from None
+        raise NoResponse(f"{url.host} could not be resolved: {error}.") from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     for address in addresses:
         if not allow_private and not is_public(address):
@@ -255,7 +257,7 @@ async def _look_up(url: httpx.URL, allow_private: bool) -> list[str]:
 
 
 async def _first_answer(request: _Request, addresses: list[str], timeout_seconds: float) -> HttpResponse:
-    """A host may have addresses that cannot be reached from here; then the next one may do."""
+    """Tries the addresses of a host in order: some may not be reachable from here."""
     import httpx
 
     problem = "it has no address"
@@ -263,9 +265,9 @@ async def _first_answer(request: _Request, addresses: list[str], timeout_seconds
         try:
             return await _ask(request, address, connect_seconds=timeout_seconds / len(addresses))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            problem = _words(error) or "it did not take the connection in time"
+            problem = _words(error) or "the connection timed out"
         except httpx.HTTPError as error:
-            raise NoResponse(f"{request.url.host} gave no answer: {_words(error) or type(error).__name__}.") from error
+            raise NoResponse(f"{request.url.host} did not answer: {_words(error) or type(error).__name__}.") from error
     raise NoResponse(f"{request.url.host} cannot be reached: {problem}.")
 
 
@@ -274,9 +276,9 @@ def _words(error: Exception) -> str:
 
 
 async def _ask(request: _Request, address: str, connect_seconds: float) -> HttpResponse:
-    """No connection is kept: one that was made for another name at the same address must not be used for this one.
+    """Connections are not reused: one for another name at the same address must not be used for this request.
 
-    By the transport, not by a client, which would log every URL; some are secrets, or hold one.
+    Uses the transport, not a client: a client logs every URL, and some URLs contain secrets.
     """
     import httpx
 
@@ -292,7 +294,7 @@ async def _ask(request: _Request, address: str, connect_seconds: float) -> HttpR
 
 
 async def _beginning(response: httpx.Response, limit_bytes: int) -> bytes:
-    """As it comes over the wire: unpacking could make much of little."""
+    """The raw bytes, not decompressed: a small body could expand to a huge one."""
     read = bytearray()
     async for chunk in response.aiter_raw():
         read += chunk

@@ -1,4 +1,4 @@
-"""Ids: UUIDv7 generation, derived ids, and the check of an id or its beginning."""
+"""Ids: UUIDv7 generation, derived ids, and validation of ids and id prefixes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VARIANT, VARIANT_AT = 0b10, 62
 
 
 def derived_id(origin: str, name: str) -> str:
-    """A UUIDv7 of the origin's own moment; all of its other bits come from both texts."""
+    """A deterministic UUIDv7: the timestamp of `origin`, and the hash of `origin` and `name` in all other bits."""
     moment = UUID(origin).int >> LOW_BITS
     drawn = int.from_bytes(sha256(f"{origin} {name}".encode()).digest()[:10], "big")
     drawn = drawn & ~(0xF << VERSION_AT) | (VERSION << VERSION_AT)
@@ -52,7 +52,7 @@ class _Ids:
                 self._counter += 1
             beginning, counter = self._beginning, self._counter
             random = next(self._random, None)
-            if random is None:  # Random bits are taken in stock: a call of the system for each id would double its cost.
+            if random is None:  # Random bits are buffered: a system call for each id would double its cost.
                 self._random = iter(unpack("64I", os.urandom(256)))
                 random = next(self._random)
         end = (counter & 0xFFFF) << 32 | random
@@ -63,13 +63,13 @@ _new_id = _Ids()
 
 
 def _forget_ids() -> None:
-    """A forked process must not go on with the counter of its parent, nor wait for a lock that one of its threads held."""
+    """Resets the generator after a fork: a child must not reuse the counter, or wait for a lock held by a parent thread."""
     global _new_id  # noqa: PLW0603
     _new_id = _Ids()
 
 
 NewId = Callable[[], str]
-"""A fresh UUIDv7."""
+"""A function that returns a new UUIDv7."""
 
 
 PART_OF_AN_ID = re.compile(r"[0-9a-f-]{4,36}")
@@ -78,11 +78,12 @@ DASHES = (8, 13, 18, 23)
 
 
 def is_id(text: str) -> bool:
-    """A whole one, of whatever it may be."""
+    """Whether the text is a complete id, of any kind."""
     return len(text) == ID_LENGTH and is_part_of_an_id(text)
 
 
 def is_part_of_an_id(text: str) -> bool:
+    """Whether the text is an id or the first 4 or more characters of one."""
     return bool(PART_OF_AN_ID.fullmatch(text)) and all((char == "-") == (place in DASHES) for place, char in enumerate(text))
 
 

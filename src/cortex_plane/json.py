@@ -1,9 +1,8 @@
 """JSON text: encoding, decoding, size limits, and canonical form.
 
-The form in which JSON is stored: one that a round trip through jsonb cannot change.
-
-Keys are sorted at every depth, integral floats below 2^64 become integers, -0.0 becomes 0. What jsonb or orjson would
-refuse or silently change, such as integers beyond 64 bits, is refused here, with its path.
+The canonical form does not change in a round trip through jsonb: keys are sorted at every depth, integral floats below 2^64
+become integers, -0.0 becomes 0. Values that jsonb or orjson would reject or silently change, such as integers beyond 64 bits,
+are rejected with their path.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ MAX_DEPTH = 200
 LEVELS_AROUND = 20
 KEY_LIMIT = 80
 PATH_LIMIT = 1_000
-"""How much of a key, and of a path, a message shows."""
+"""Maximum length of a key, and of a path, in a message."""
 LOWEST_INTEGER, HIGHEST_INTEGER = -(2**63), 2**64 - 1
-"""What readers and writers of JSON keep exactly: signed and unsigned integers of 64 bits."""
+"""The integers that JSON readers and writers keep exactly: 64 bits, signed and unsigned."""
 
 
 class NotJson(InvalidInput):
@@ -38,18 +37,18 @@ class NotJson(InvalidInput):
 
 
 def normal(value: Any, name: str = "value") -> Json:
-    """The same value in normal form. Raises InvalidInput naming the path of what cannot be stored."""
+    """The value in canonical form. Raises InvalidInput with the path of the first value that cannot be stored."""
     return _normal(value, (None, name), 0)
 
 
 def normal_around(document: Any, name: str) -> Json:
-    """The same for a document that holds such values some levels below its own."""
+    """Like `normal`, for a document that contains canonical values: it may be nested deeper."""
     return _normal(document, (None, name), -LEVELS_AROUND)
 
 
 Path = tuple[Any, Any]
-"""The path of what is around, None at the top, and the key or index. Its text is made for errors only: a long key above many
-items would be written once for each of them."""
+"""The path of the parent (None at the top), and the key or index. The text is built for errors only: building it for each item
+would copy long keys many times."""
 
 
 def _shown(path: Path) -> str:
@@ -62,7 +61,7 @@ def _shown(path: Path) -> str:
 
 
 def _refused(problem: str, path: Path) -> InvalidInput:
-    """`{}` in the problem is where."""
+    """`{}` in the problem is replaced by the path."""
     shown = _shown(path)
     return InvalidInput(problem.replace("{}", shown, 1), field=shown)
 
@@ -87,7 +86,7 @@ def _normal(value: Any, path: Path, depth: int) -> Json:
 
 
 def _converted(value: Any, path: Path, depth: int) -> Json:
-    """Subclasses of the plain types are stored as their plain value; everything else is refused."""
+    """Subclasses of plain types are stored as plain values. Other types are rejected."""
     if isinstance(value, Enum):
         return _normal(value.value, path, depth + 1)
     for plain in (str, int, float):
@@ -133,21 +132,21 @@ def _key(key: Any, path: Path) -> str:
 
 
 # -- json text ---------------------------------------------------------------------------------
-# JSON as text: the one encoder and decoder of the plane.
+# JSON as text.
 
 
 def encode(value: Any, name: str = "value") -> str:
-    """The normal form of a value from outside, as text. Raises InvalidInput naming the path of what cannot be stored."""
+    """The canonical text of a value from outside. Raises InvalidInput with the path of the first value that cannot be stored."""
     return dumps(normal(value, name))
 
 
 def dumps(value: Any) -> str:
-    """Text of a value that is in normal form already."""
+    """The text of a value that is canonical already."""
     return dumped(value).decode()
 
 
 def dumped(value: Any) -> bytes:
-    """The same in UTF-8."""
+    """Like `dumps`, as UTF-8 bytes."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError as error:
@@ -155,7 +154,8 @@ def dumped(value: Any) -> bytes:
 
 
 def refuse_larger(value: Any, limit_bytes: int, name: str, advice: str = "") -> None:
-    """Before a value from outside is walked, item by item: a large one would keep everybody waiting."""
+    """Raises InvalidInput if the value is larger. Call this before walking a value from outside: a large one would block the
+    event loop."""
     try:
         size = len(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
     except TypeError:
@@ -165,7 +165,7 @@ def refuse_larger(value: Any, limit_bytes: int, name: str, advice: str = "") -> 
 
 
 def _least_size(value: Any) -> int:
-    """Of what orjson does not write: integers beyond 64 bits, half characters, objects. Those are refused by name, later."""
+    """A lower bound for values that orjson rejects (large integers, lone surrogates, objects). `normal` rejects them by name."""
     try:
         return len(json.dumps(value, default=lambda _: None, skipkeys=True, ensure_ascii=False, separators=(",", ":")))
     except (TypeError, ValueError, RecursionError):
@@ -177,7 +177,7 @@ def loads(text: str | bytes) -> Any:
 
 
 def loads_exactly(text: str) -> Any:
-    """The same for text that people write: integers beyond 64 bits stay what they are, so that they can be refused by name."""
+    """Like `loads`, for text written by people: integers beyond 64 bits are kept, so that `normal` can reject them by name."""
     found = orjson.loads(text)
     return json.loads(text) if _LONG_NUMBER.search(text) else found
 
@@ -202,20 +202,20 @@ _LONG_NUMBER = re.compile(r"\d{19}")
 
 
 def embedded(text: str) -> Any:
-    """JSON text to be placed inside a larger document without decoding it first."""
+    """JSON text that is inserted into a larger document without being decoded."""
     return orjson.Fragment(text)
 
 
 def fingerprint(value: Any) -> bytes:
-    """Bytes that are the same for the same data. What is not data, such as a connection, counts by its type only."""
+    """Bytes that are equal for equal data. Objects that are not data, such as connections, are represented by their type."""
     try:
         return orjson.dumps(value, default=_fingerprinted, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # Integers beyond 64 bits, text that is no text, circles.
+    except TypeError:  # Integers beyond 64 bits, lone surrogates, cycles.
         return repr(value).encode("utf-8", "backslashreplace")
 
 
 def _fingerprinted(value: Any) -> Any:
-    """What orjson does not know of what steps can be given."""
+    """Arguments of steps that orjson cannot write."""
     match value:
         case Decimal() | PurePath():
             return str(value)

@@ -1,4 +1,4 @@
-"""Checks documents against a JSON Schema. The regular expressions in it are matched in linear time, and nothing is fetched."""
+"""Validation by JSON Schema. Regular expressions are matched in linear time, and no references are fetched."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ log = structlog.get_logger()
 MESSAGE_LIMIT = 300
 DESCRIBED_ITEMS = 5_000
 DESCRIBED_ITEMS_OF_A_TREE, DESCRIBED_LEVELS_OF_A_TREE = 100, 5
-"""Of what a recursive schema describes: what is wrong is described once for each way through the alternatives, of which every
-level has a few times as many. Nine levels of three alternatives took 2 s, each further one three times as long."""
+"""Limits for recursive schemas: an error message covers every path through the alternatives, and their number grows
+exponentially with the depth. Nine levels of three alternatives took 2 s, and each further level three times as long."""
 UUID = re.compile(r"(urn:uuid:)?\{?[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?")
 
 
 Accepted = tuple[tuple[type, ...], list[str]]
-"""Types in Python, and what they are called."""
+"""Python types, and their names in messages."""
 PLAIN: dict[str, tuple[tuple[type, ...], str]] = {
     "null": ((type(None),), "null"),
     "boolean": ((bool,), "true or false"),
@@ -37,14 +37,14 @@ PLAIN: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 class JsonSchema:
-    """The schema of an object in normal form, ready to be used again and again."""
+    """A compiled schema of an object in canonical form."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
         self._plain = _plain_types(schema)
 
     def check(self, document: Mapping[str, Any], name: str) -> None:
-        """Raises InvalidInput with the path of the first value that does not fit."""
+        """Raises InvalidInput with the path of the first invalid value."""
         if self._plain is None:
             self._check_whole(document, name)
             return
@@ -55,8 +55,8 @@ class JsonSchema:
 
     @cached_property
     def _validator(self) -> Any:
-        """One that cannot be made, for a pattern that is not linear for example, refuses nothing: what does not fit is then
-        found by the program that has the types."""
+        """None if the schema cannot be compiled, for example because of a pattern that is not linear. Nothing is rejected then;
+        the program with the types finds invalid values."""
         try:
             return _validator_of(self._schema)
         except Exception as error:
@@ -64,7 +64,7 @@ class JsonSchema:
             return None
 
     def _check_whole(self, document: Mapping[str, Any], name: str) -> None:
-        """Of a large document or a deep tree only the argument is named: to describe each wrong item takes seconds."""
+        """For a large document or a deep tree, the error names only the argument: describing each invalid item takes seconds."""
         from jsonschema_rs import ValidationError
 
         if self._validator is None or self._validator.is_valid(document):
@@ -83,21 +83,21 @@ class JsonSchema:
         for key, said in self._schema.get("properties", {}).items():
             one = JsonSchema({**rest, "properties": {key: said}})._validator
             if key in document and one is not None and not one.is_valid({key: document[key]}):
-                return InvalidInput(f"{name}.{key} does not fit the type of this argument.", field=f"{name}.{key}")
-        return InvalidInput(f"{name} does not fit the types of the agent's arguments.", field=name)
+                return InvalidInput(f"{name}.{key} does not match the type of this argument.", field=f"{name}.{key}")
+        return InvalidInput(f"{name} does not match the types of the agent's arguments.", field=name)
 
 
 def check_schema(schema: dict[str, Any], field: str = "editable") -> None:
-    """Raises InvalidInput for what is no JSON Schema, names one elsewhere, or has a pattern that is not linear."""
+    """Raises InvalidInput if this is not a JSON Schema, refers to another document, or has a pattern that is not linear."""
     try:
         _validator_of(schema)
     except Exception as error:
         problem = f"{error}".splitlines()[0] if f"{error}" else type(error).__name__
-        raise InvalidInput(f"{field} is no JSON Schema that can be checked: {problem[:MESSAGE_LIMIT]}", field=field) from None
+        raise InvalidInput(f"{field} is not a valid JSON Schema: {problem[:MESSAGE_LIMIT]}", field=field) from None
 
 
 def check_document(schema: dict[str, Any], document: Any, name: str) -> None:
-    """Raises InvalidInput with the path of the first value that does not fit."""
+    """Raises InvalidInput with the path of the first invalid value."""
     _check_by(schema, document, name)
 
 
@@ -115,7 +115,7 @@ def _check_by(schema: dict[str, Any], document: Any, name: str) -> None:
     if validator.is_valid(document):
         return
     if not _can_be_described(schema, document):
-        raise InvalidInput(f"{name} does not fit the schema.", field=name)
+        raise InvalidInput(f"{name} does not match the schema.", field=name)
     try:
         validator.validate(document)
     except ValidationError as error:
@@ -126,7 +126,7 @@ def _check_by(schema: dict[str, Any], document: Any, name: str) -> None:
 
 
 def _can_be_described(schema: dict[str, Any], document: Any) -> bool:
-    """Whether that takes a moment. To find out that a document does not fit always does."""
+    """Whether a detailed message can be built quickly. Validation alone is always fast."""
     items = dumped(document).count(b",")
     if not _is_recursive(schema):
         return items <= DESCRIBED_ITEMS
@@ -134,7 +134,7 @@ def _can_be_described(schema: dict[str, Any], document: Any) -> bool:
 
 
 def _is_recursive(schema: dict[str, Any]) -> bool:
-    """Whether a reference may lead back to where it stands; only those to `$defs` are followed."""
+    """Whether a reference may lead back to itself. Only references to `$defs` are followed."""
     graph = {f"#/$defs/{name}": set(_references(said)) for name, said in schema.get("$defs", {}).items()}
     if not graph.keys() >= set(_references(schema)):
         return True
@@ -158,13 +158,13 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 def _named(error: Any) -> list[str]:
-    """The key that is missing, or that there may not be."""
+    """The missing or unexpected key."""
     missing, unexpected = getattr(error.kind, "property", None), getattr(error.kind, "unexpected", None)
     return [missing] if isinstance(missing, str) else list(unexpected or ())[:1]
 
 
 def _plain_types(schema: dict[str, Any]) -> dict[str, Accepted] | None:
-    """The types of its properties, if they say no more than that: then no library needs to be loaded. Otherwise None."""
+    """The types of the properties, if the schema contains nothing else: then no library is imported. Otherwise None."""
     if isinstance(schema.get("additionalProperties"), dict):
         return None
     plain: dict[str, Accepted] = {}
@@ -179,7 +179,7 @@ def _plain_types(schema: dict[str, Any]) -> dict[str, Accepted] | None:
 
 
 def _message(error: Any) -> str:
-    """Of alternatives, what each of them says."""
+    """The message; for alternatives, the messages of all of them."""
     alternatives = getattr(error.kind, "context", None)
     if not alternatives:
         return str(error.message)
@@ -187,7 +187,7 @@ def _message(error: Any) -> str:
 
 
 def _formats() -> dict[str, Any]:
-    """As pydantic reads them, because it is what reads them in the end: a datetime without a time zone is one."""
+    """Formats as pydantic parses them, because it parses the arguments: a datetime without a time zone is valid."""
     from datetime import date, datetime, time, timedelta
 
     from pydantic import TypeAdapter, ValidationError

@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry. Whoever wants them sets a tracer provider before the plane is opened, or the variables of OTEL_…"""
+"""OpenTelemetry traces: enabled by a tracer provider that is set before the plane opens, or by the OTEL_… variables."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ Result = TypeVar("Result")
 VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
 W3C = TraceContextTextMapPropagator()
 SILENT: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
-"""What went wrong is told by its kind only: the words of an exception may hold anything."""
+"""Spans record the exception type, not the message: a message may contain secrets."""
 
 
 def is_wanted() -> bool:
-    """By the environment. (A program that has a provider of its own need not say so there.)"""
+    """Whether the environment enables traces. A program that sets a tracer provider does not need the variables."""
     if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
         return False
     return any(os.environ.get(name) for name in VARIABLES)
 
 
 def open_telemetry() -> OpenTelemetry | None:
-    """None when nobody would get the spans."""
+    """None if there is no tracer provider and the environment does not enable traces."""
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider) and not (is_wanted() and _export()):
         return None
     return OpenTelemetry(trace.get_tracer("cortex_plane"))

@@ -1,4 +1,4 @@
-"""The application object: a store, and the agents that this program has in code."""
+"""`Plane`: the application object, with the agents of this program and one service for each noun."""
 
 from __future__ import annotations
 
@@ -76,7 +76,21 @@ Result = TypeVar("Result")
 
 
 class Plane:
-    """`plane = Plane()` uses sqlite:///cortex.db, or what CORTEX_DATABASE_URL says. It opens when it is first used."""
+    """The control plane: registers agents, submits jobs and runs workers. It connects on first use.
+
+        plane = Plane("sqlite:///cortex.db")
+
+        @plane.agent("release-bot")
+        async def release(ctx: Context, version: str) -> str: ...
+
+    Args:
+        database_url: sqlite:///file.db or postgresql://…; by default the setting `database_url` (CORTEX_DATABASE_URL).
+        settings: All settings; by default they are read from cortex.toml and the environment.
+        clock: For tests: the source of time.
+        ids: For tests: the source of new ids.
+        chance: For tests: the source of random numbers from 0 to 1.
+        channels: Channels to reach approvers, by type. They override the built-in channels of the same type.
+    """
 
     def __init__(
         self,
@@ -112,14 +126,14 @@ class Plane:
         self.approvals = ApprovalService(self)
         self.people = PeopleService(self)
         self.channels = {checked_channel_type(name, "channels"): channel for name, channel in (channels or {}).items()}
-        """Ways to reach approvers, by type: new ones, or in the place of those in the settings."""
+        """Channels of this program, by type. They override the built-in channels of the same type."""
         self._ids, self._chance = ids, chance
         self._workers: list[Worker] = []
         self.fault: Fault | None = None
         self.app: str | None = None
-        """Where another process finds this plane: `file.py:plane` or `module:plane`. None: looked for among the modules."""
+        """Where another process imports this plane from: `file.py:plane` or `module:plane`. None: found among the modules."""
         self.execution_app: Any = None
-        """The ASGI application that is the execution service, where it is in this process; see `serve_itself`."""
+        """The ASGI application of the execution service, if it runs in this process; see `serve_itself`."""
 
     # -- agents ----------------------------------------------------------------------------------
 
@@ -130,7 +144,9 @@ class Plane:
     def agent(self, name: AsyncHandler[Arguments, Result]) -> Agent[Arguments, Result]: ...
 
     def agent(self, name: str | Callable[..., Any], **options: Unpack[AgentOptions]) -> Any:
-        """Makes a function an agent: `@plane.agent("release-bot")`, or `@plane.agent` under the function's own name."""
+        """Registers a function as an agent: `@plane.agent("release-bot")`, or `@plane.agent` to use the function's name.
+
+        Raises InvalidInput if the name is taken, reserved or invalid, or if an option is invalid."""
         if callable(name):
             check_handler(name.__name__, name)
             names = names_around(name, sys._getframe(1))
@@ -152,11 +168,16 @@ class Plane:
         allow_options: bool = False,
         **options: Unpack[WorkOptions],
     ) -> Agent[..., dict[str, Any]]:
-        """Makes a program an agent. `{name}` in its words is replaced by the job's argument of that name.
+        """Registers a program as an agent. `{name}` in `argv` is replaced by the job's argument of that name.
 
-        The program sees PATH, HOME, the locale and the like of the worker's environment, and the variables that `environment`
-        names; not the address of the database, nor any token. A word that begins with `-` only because of a value is refused,
-        unless it stands after `--`, or `allow_options` is set."""
+        Args:
+            name: The name of the agent.
+            argv: The program and its arguments.
+            environment: Names of environment variables to pass on. By default the program gets PATH, HOME, the locale and the
+                like, but not the database URL or any token.
+            allow_options: Accept values that turn an argument into an option (one that begins with `-`). By default they are
+                rejected, except after `--`.
+        """
         if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
             raise InvalidInput('argv must be a list of words, such as ["convert", "{source}", "out.png"].', field="argv")
         files = Path(self.settings.data_dir)
@@ -164,8 +185,10 @@ class Plane:
         return self._register(agent_code(name, handler, "command", **options))
 
     def graph(self, name: str, compiled: Any, *, ask: Ask = by_approval, **options: Unpack[AgentOptions]) -> Agent[..., Any]:
-        """Makes a graph an agent: `plane.graph("langgraph:poet", builder.compile())`. A job's arguments are the graph's input;
-        its state is kept in this store, and its interrupts become approvals."""
+        """Registers a graph as an agent: `plane.graph("langgraph:poet", builder.compile())`.
+
+        The arguments of a job are the input of the graph. The state of the graph is stored in this plane's database, and its
+        interrupts become approvals, or are answered by `ask`. Raises InvalidInput for anything but a compiled graph."""
         handler = graph_handler(graph_executor(compiled), self._graph_checkpoints, ask)
         return self._register(agent_code(name, handler, "async", **options))
 
@@ -187,9 +210,12 @@ class Plane:
     def schedule(
         self, cron: str, *, name: str | None = None, tenant: str = DEFAULT_TENANT, **terms: Unpack[TermsOptions]
     ) -> Callable[[Decorated], Decorated]:
-        """Runs an agent by a cron rule, above or below `@plane.agent`: `@plane.schedule("0 9 * * mon-fri",
-        timezone="Europe/Berlin")`. Under the agent's name, unless another is given. A worker that starts adds it, changes it,
-        and pauses it when the code declares it no more; what an operator has paused stays paused."""
+        """Declares a schedule for an agent, above or below `@plane.agent`:
+
+            @plane.schedule("0 9 * * mon-fri", timezone="Europe/Berlin")
+
+        The schedule has the agent's name unless `name` is given. A worker that starts adds or updates the schedule, and pauses it
+        if the code no longer declares it. Schedules paused by an operator stay paused."""
         return self.schedules.declare(cron, name=name, tenant=tenant, **terms)
 
     # -- submitting ------------------------------------------------------------------------------
@@ -199,11 +225,11 @@ class Plane:
         return await self.jobs.submit(agent, payload, **options)
 
     async def submit_many(self, submissions: Iterable[Submission], *, connection: Any = None) -> list[JobHandle[Any]]:
-        """Submits all of them or none, in one transaction and in this order."""
+        """Submits all of the jobs or none, in one transaction and in this order. See `JobService.submit_many`."""
         return await self.jobs.submit_many(submissions, connection=connection)
 
     def job(self, job_id: str) -> JobHandle[Any]:
-        """A handle for a job that was submitted earlier, or elsewhere."""
+        """A handle for an existing job. Does not check that the job exists."""
         return self.jobs.handle(job_id)
 
     # -- working ---------------------------------------------------------------------------------
@@ -217,10 +243,19 @@ class Plane:
         name: str = "",
         internal: bool = False,
     ) -> None:
-        """Runs this plane's agents until `stop_workers()`; with `until_idle`, until nothing is ready and nothing runs.
+        """Runs this plane's agents until `stop_workers()` is called.
 
-        Every worker has slots of their own for notifications, webhooks, slots of schedules and groups (the setting
-        `internal_concurrency`). With `internal` it does nothing else, in `concurrency` slots, and needs no agents."""
+        Args:
+            queues: The queues to work on; by default those of the agents, and the default queue.
+            concurrency: The number of jobs to run in parallel; by default the setting.
+            until_idle: Return when no job is ready and none is running.
+            name: A name for the worker, shown in lists.
+            internal: Run only internal jobs (notifications, webhooks, schedule slots, groups), `concurrency` at a time. No agents
+                are needed then. Every other worker runs internal jobs in additional slots (the setting `internal_concurrency`).
+
+        Raises:
+            InvalidInput: The plane has no agents, or the options contradict each other.
+        """
         await self.directory.register()
         options = self._worker_options(queues, concurrency, name, internal=internal)
         worker = await self._new_worker(options)
@@ -232,7 +267,7 @@ class Plane:
             self._workers.remove(worker)
 
     async def _new_worker(self, options: WorkerOptions, *, isolated: bool = False) -> Worker:
-        """`isolated`: this process has one run alone, and makes no others."""
+        """`isolated`: this process executes one run only, and starts no child processes."""
         await self.directory.register(self.built_in)
         agents = {**self.agents, **self.built_in}
         services = self._run_services()
@@ -244,14 +279,14 @@ class Plane:
         return worker
 
     def _isolation(self) -> Isolation | None:
-        """None when no other process would find this plane, or would go by another clock."""
+        """None if another process could not import this plane, or would use another clock."""
         app = self.app or place_of(self)
         if app is None or type(self.clock) is not SystemClock:
             return None
         return Isolation(app, asdict(self.settings))
 
     def stop_workers(self) -> None:
-        """Asks every worker of this plane to stop in order."""
+        """Asks every worker of this plane to stop gracefully. Returns at once."""
         for worker in self._workers:
             worker.stop()
 
@@ -260,7 +295,7 @@ class Plane:
     ) -> WorkerOptions:
         if internal and queues:
             raise InvalidInput(
-                "An internal worker does the plane's own work alone. Leave out the queues, or leave out internal.", field="queues"
+                "An internal worker runs internal jobs only. Leave out the queues, or leave out internal.", field="queues"
             )
         if not internal and not self.agents:
             raise InvalidInput("This plane has no agents, so a worker would have nothing to do. Add one with @plane.agent(...).")
@@ -309,9 +344,10 @@ class Plane:
         return self
 
     async def open(self) -> None:
-        """Connects in this event loop, makes the schema in an empty database, and writes the agents of the code to it.
+        """Connects in this event loop, creates the schema in an empty database, and registers the agents.
 
-        Whatever is used first does so too; `async with plane:` opens and closes."""
+        Calling it is optional: the first operation connects too. `async with plane:` opens and closes.
+        Raises DatabaseConfigError if the database cannot be used."""
         await self.store.open()
         await self.directory.register()
 
@@ -319,7 +355,8 @@ class Plane:
         await self.close()
 
     async def close(self) -> None:
-        """Its workers in this event loop leave first: their handlers are interrupted, and the jobs go on elsewhere."""
+        """Closes the connections of this event loop. Its workers stop first: handlers are interrupted, and their jobs resume on
+        other workers."""
         loop = asyncio.get_running_loop()
         for worker in [worker for worker in self._workers if worker.loop is loop]:
             await worker.leave()
@@ -327,7 +364,7 @@ class Plane:
 
     @cached_property
     def store(self) -> Store:
-        """The stores of all nouns, for operations that have no method here."""
+        """The stores of all nouns. Internal: use the services."""
         return open_store(self.settings.database_url, self.clock, self._ids)
 
     @cached_property
@@ -341,19 +378,19 @@ class Plane:
 
     @cached_property
     def execution(self) -> ExecutionService:
-        """Executes what schedules start."""
+        """The service that executes jobs started by schedules."""
         return execution_service(
             self.settings, self.store, self.directory, self.clock, self._ids, http_client(), self.execution_app
         )
 
     @cached_property
     def clicks(self) -> dict[str, Clicks]:
-        """The services whose buttons decide, by name."""
+        """Chat services that can send clicks on approval buttons, by name."""
         return clicks(self.settings, http_client(), self.clock)
 
     @cached_property
     def built_in(self) -> dict[str, AgentCode]:
-        """The plane's own agents."""
+        """The internal agents: notifications, webhooks, schedule slots and groups."""
         reached = channels(self.settings, http_client(), self.clock, self.store.webhooks.target, self.channels)
         return built_in_agents(
             self.store, self.directory, self._ids, self.clock, http_client(), self.execution, reached, self.settings.public_url
@@ -361,7 +398,7 @@ class Plane:
 
     @contextmanager
     def submitting(self, agents: Sequence[str], traceparent: str | None = None) -> Iterator[str | None]:
-        """The trace that jobs submitted here belong to; `traceparent` is the caller's span."""
+        """Opens a span around a submission and yields its traceparent. `traceparent` is the caller's span."""
         if self.telemetry is None:
             yield carried(traceparent)
             return
@@ -370,7 +407,7 @@ class Plane:
 
 
 def place_of(plane: Plane) -> str | None:
-    """The module, or the file, in which a plane is a variable."""
+    """The variable that holds this plane, as `module:variable` or `file:variable`; None if there is none."""
     for name, module in list(sys.modules.items()):
         for attribute, value in list(getattr(module, "__dict__", {}).items()):
             if value is plane:
@@ -381,7 +418,7 @@ def place_of(plane: Plane) -> str | None:
 
 
 class AgentDecorator:
-    """Keeps the types of the function that it decorates."""
+    """The type of `@plane.agent(name)`: keeps the signature of the decorated function."""
 
     @overload
     def __call__(self, handler: AsyncHandler[Arguments, Result]) -> Agent[Arguments, Result]: ...

@@ -1,4 +1,4 @@
-"""Takes secrets out of what is written down for people: by the names of fields, by how tokens look, by their very text."""
+"""Redaction of secrets in logs and pages: by field name, by the pattern of tokens, and by value."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from typing import Any
 
 REDACTED = "[redacted]"
 SHORTEST_SECRET = 4
-"""What is shorter would be found everywhere."""
+"""Shorter secrets are not redacted by value: they would match everywhere."""
 DEEPEST = 8
 
 FIELD = re.compile(r"(^|[_-])(authorization|password|passwd|secret|token|api_?key|cookie|credentials?)$", re.IGNORECASE)
 LOOKS = re.compile(
     r"(?P<before>\b(?:Bearer|Basic)\s+)[^\s'\",]+"
-    r"|(?P<user>://[^/\s:@]*:)(?:[^\s@/]|/(?!/))++(?=@)"  # Not past the next `//`, so that no text is read twice.
+    r"|(?P<user>://[^/\s:@]*:)(?:[^\s@/]|/(?!/))++(?=@)"  # Stops at the next `//`, so that matching stays linear.
     r"|\bcortex_apr_\d+_[A-Za-z0-9_-]+"
-    r"|\bctx_[A-Za-z0-9_-]{20,}"  # Its beginning alone, by which people know it, is shorter.
+    r"|\bctx_[A-Za-z0-9_-]{20,}"  # The public prefix of an API key is shorter, and stays.
     r"|\bwhsec_[A-Za-z0-9+/=_-]{8,}",
     re.IGNORECASE,
 )
 
 
 def redacted_text(text: str, secrets: Collection[str] = ()) -> str:
+    """The text without the given secrets and without anything that looks like a token."""
     for secret in secrets:
         text = text.replace(secret, REDACTED)
     return LOOKS.sub(lambda found: f"{found['before'] or found['user'] or ''}{REDACTED}", text)
 
 
 def redacted(value: Any, secrets: Collection[str] = (), depth: int = 0) -> Any:
-    """The same, without what nobody should read. What is not text, list or dict is left as it is."""
+    """The value without secrets. Values other than text, list and dict are returned unchanged."""
     match value:
         case str():
             return redacted_text(value, secrets)
@@ -56,10 +57,10 @@ _INVISIBLE_IN_LINES = {code: text for code, text in _INVISIBLE.items() if chr(co
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """Control characters, and those that turn the direction of writing, as escapes; `lines`: but not the ends of lines."""
+    """Escapes control characters and bidirectional controls. With `lines`, newlines and tabs are kept."""
     return text.translate(_INVISIBLE_IN_LINES if lines else _INVISIBLE)
 
 
 def worth_hiding(secrets: Collection[str]) -> tuple[str, ...]:
-    """Longest first: one may be a part of another."""
+    """The secrets that are long enough to redact, longest first: one may contain another."""
     return tuple(sorted((secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True))

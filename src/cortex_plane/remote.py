@@ -27,7 +27,7 @@ from cortex_plane.server_urls import API, ServerUnreachable
 
 TYPE = "/problems/"
 
-# Those that somebody here tells apart from their family.
+# Problem codes that callers distinguish from their base class.
 CHILDREN: dict[str, type[CortexError]] = {
     "agent-not-found": UnknownAgent,
     "job-not-found": JobNotFound,
@@ -38,7 +38,7 @@ CHILDREN: dict[str, type[CortexError]] = {
 
 
 class DecisionRefused(Conflict):
-    """What became of the request meanwhile, or why this one may not decide: `problem` has the details."""
+    """The server rejected a decision on an approval. `code` and `problem` say why."""
 
     def __init__(self, code: str, said: str, problem: dict[str, Any]) -> None:
         super().__init__(said)
@@ -50,18 +50,19 @@ AGENT = re.compile(r'"(.*?)"')
 
 
 def error_of(status: int, problem: dict[str, Any]) -> CortexError:
+    """The error for a problem document, with the server's message."""
     code = str(problem.get("type", "")).removeprefix(TYPE)
     said = str(problem.get("detail") or problem.get("title") or f"The server refused with status {status}.")
     if code in DECISIONS:
         return DecisionRefused(code, said, problem)
     if child := CHILDREN.get(code):
-        error = child.__new__(child, said)  # Without their own words: the other side has said them.
+        error = child.__new__(child, said)  # Not __init__: the message is the server's.
         if isinstance(error, UnknownAgent):
             error.job_type = named[1] if (named := AGENT.search(said)) else ""
         return error
     match status:
         case 404 if code == "no-such-route":
-            return ServerUnreachable(f"{said} The server is older than this program, or it is no Cortex Plane.")
+            return ServerUnreachable(f"{said} The server is older than this program, or it is not a Cortex Plane.")
         case 404:
             return NotFound(said)
         case 409 | 410 | 412:
@@ -86,9 +87,7 @@ def _with_id(said: str, problem: dict[str, Any]) -> str:
 
 
 # -- server ------------------------------------------------------------------------------------
-# One server: requests to its API with our key, answers as values of ours, refusals as errors of ours.
-#
-# `await server.get(list[Run], "jobs", job_id, "runs")`
+# Requests to the API of one server: `await server.get(list[Run], "jobs", job_id, "runs")`
 
 
 Value = TypeVar("Value")
@@ -96,16 +95,18 @@ Value = TypeVar("Value")
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
 SILENCE_SECONDS = 30.0
-"""A stream says something every second or so, if only that nothing is new."""
+"""Read timeout of event streams. The server sends a heartbeat about once a second."""
 TRIES = 2
 EVENTS = "text/event-stream"
 
 
 class Server:
+    """The API of one server. Responses are validated and returned as values; problem documents are raised as errors."""
+
     def __init__(self, url: str, key: str, tenant: str = "") -> None:
         if not key:
             raise Denied(
-                f"CORTEX_API_KEY is not set, and {url} answers nobody without a key. Where its database is, one is made by: "
+                f"CORTEX_API_KEY is not set, and {url} requires an API key. To create one, on a machine with database access: "
                 "cortex keys add NAME --role operator"
             )
         self.url, self._tenant = url, tenant
@@ -116,7 +117,7 @@ class Server:
     async def close(self) -> None:
         await self._client.aclose()
 
-    # -- asking ----------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------
 
     async def get(self, kind: type[Value], *path: str, tenant: str | None = None, **query: object) -> Value:
         return await self._ask(kind, "GET", path, query, tenant, tries=TRIES)
@@ -125,7 +126,7 @@ class Server:
         return await self._ask(kind, "POST", path, query, tenant, {} if body is None else body)
 
     async def create(self, kind: type[Value], *path: str, body: object = None, tenant: str | None = None) -> Value:
-        """Under a key of its own: sent again when no answer came, it is still carried out once."""
+        """POST with a new idempotency key, so that a retry after a lost response is executed once."""
         return await self._ask(kind, "POST", path, {}, tenant, body, tries=TRIES, headers={"idempotency-key": new_id()})
 
     async def put(self, kind: type[Value], *path: str, body: object = None, tenant: str | None = None) -> Value:
@@ -164,11 +165,11 @@ class Server:
                 raise self._away(error) from error
         return self._value(kind, answer)
 
-    # -- following -------------------------------------------------------------------------------
+    # -- event streams ---------------------------------------------------------------------------
 
     @asynccontextmanager
     async def lines(self, *path: str, last_event_id: str) -> AsyncIterator[AsyncIterator[str]]:
-        """The lines of a stream of events, from where it broke off."""
+        """The lines of an event stream, resumed after `last_event_id`."""
         headers = {"accept": EVENTS, "last-event-id": last_event_id}
         timeout = httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
         try:
@@ -183,13 +184,13 @@ class Server:
         except httpx.HTTPError as error:
             raise self._away(error) from error
 
-    # -- what is sent, what came back ------------------------------------------------------------
+    # -- encoding and decoding -------------------------------------------------------------------
 
     def _address(self, path: tuple[str, ...]) -> str:
         return self.url + API + "".join(f"/{quote(part, safe='')}" for part in path)
 
     def _query(self, query: Mapping[str, object], tenant: str | None) -> dict[str, str]:
-        """A tenant that nobody named is that of the setting, or else that of the key."""
+        """The tenant defaults to that of the client; the server uses the key's tenant if neither is given."""
         named = self._tenant if tenant is None or isinstance(tenant, OwnTenant) else tenant
         given = {**query, "tenant": named or None}
         return {name: _text(value) for name, value in given.items() if value is not None}
@@ -197,7 +198,7 @@ class Server:
     def _value(self, kind: type[Value], answer: httpx.Response) -> Value:
         if answer.is_redirect:
             raise ServerUnreachable(
-                f"{self.url} sends us on to {answer.headers.get('location', 'elsewhere')}. Name that address instead."
+                f"{self.url} redirects to {answer.headers.get('location', 'another address')}. Use that address instead."
             )
         if not _is_json(answer) and answer.status_code != 204:
             raise self._none_of_ours(answer)
@@ -207,14 +208,14 @@ class Server:
                 return value
             except ValidationError as error:
                 raise ServerUnreachable(
-                    f"{self.url} answers in a way that this program does not understand: {error.error_count()} "
-                    f"{'field is' if error.error_count() == 1 else 'fields are'} not as expected. Is it of another version?"
+                    f"{self.url} sent an invalid response: {error.error_count()} "
+                    f"{'field is' if error.error_count() == 1 else 'fields are'} not as expected. Is it another version?"
                 ) from error
         problem = _parsed(answer)
         raise error_of(answer.status_code, problem) if problem else self._none_of_ours(answer)
 
     def _none_of_ours(self, answer: httpx.Response) -> ServerUnreachable:
-        kind = answer.headers.get("content-type", "").partition(";")[0] or "nothing that can be read"
+        kind = answer.headers.get("content-type", "").partition(";")[0] or "no content type"
         return ServerUnreachable(
             f"{self.url} answers {answer.status_code} with {kind}, which is not the API of a Cortex Plane. Is the address right?"
         )
@@ -244,12 +245,12 @@ def _text(value: object) -> str:
 
 @cache
 def _reader(kind: Hashable) -> TypeAdapter[Any]:
-    """Made once for each kind: that takes a while."""
+    """Cached: creating a TypeAdapter is slow."""
     return TypeAdapter(cast(Any, kind))
 
 
 # -- bodies ------------------------------------------------------------------------------------
-# What we ask for, as the API wants it: names of its own for times and spans, and nothing that was not asked for.
+# Request bodies: names of the API for times and durations, without fields that are not set.
 
 
 def submission_body(asked: Submission) -> dict[str, Any]:
@@ -259,7 +260,7 @@ def submission_body(asked: Submission) -> dict[str, Any]:
 
 
 def job_body(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the options of a submission, by their names in Python."""
+    """The request body for options of a submission, given by their names in Python."""
     for name, value in asked.items():
         if value and (name == "connection" or FIELD[name].scope == "child"):
             raise InvalidInput(f"{name} cannot be given through a server.", field=name)
@@ -268,7 +269,7 @@ def job_body(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """Without what is None."""
+    """The values that are not None, ready for JSON."""
     return {name: _plain(value) for name, value in values.items() if value is not None}
 
 
@@ -289,7 +290,7 @@ def _plain(value: Any) -> Any:
 
 
 # -- ids ---------------------------------------------------------------------------------------
-# The whole id of what people name by the first part of it.
+# Lookup of ids by prefix.
 
 
 Kind = Literal["job", "run", "group", "grant", "approval", "schedule"]
@@ -301,7 +302,7 @@ class _FoundId:
 
 
 async def whole_id(server: Server, kind: Kind, beginning: str, *, tenant: str | None = None) -> str:
-    """Of a schedule also by its name."""
+    """The id that begins with `beginning`. Schedules are found by name, too. Raises NotFound or InvalidInput."""
     wanted = beginning.strip()
     if is_id(wanted.lower()) and kind != "schedule":
         return wanted.lower()
@@ -310,7 +311,7 @@ async def whole_id(server: Server, kind: Kind, beginning: str, *, tenant: str | 
 
 
 # -- pages -------------------------------------------------------------------------------------
-# Lists that the API gives a page at a time, read until there are enough.
+# Pages of lists.
 
 
 Item = TypeVar("Item")
@@ -327,7 +328,7 @@ class RemotePage(Generic[Item]):
 async def read_pages(
     server: Server, kind: type[Item], *path: str, limit: int, cursor: str | None = None, tenant: str | None = None, **query: Any
 ) -> list[Item]:
-    """At most `limit` items. A page may be short and still have a next one."""
+    """Up to `limit` items, from as many pages as necessary. A page may be short although another one follows."""
     found: list[Item] = []
     while True:
         wanted = min(limit - len(found), LARGEST_PAGE)

@@ -1,4 +1,4 @@
-"""Where a running `cortex serve` is, as people write it: http://localhost:8700, https://plane.example.com/cortex."""
+"""URLs of a `cortex serve`: http://localhost:8700, https://plane.example.com/cortex."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ SCHEMES = ("http://", "https://")
 
 
 class NeedsDatabase(InvalidInput):
-    """Asked through a server for what only the database can answer."""
+    """The operation needs the database and is not available through a server."""
 
     def __init__(self, what: str = "This") -> None:
         super().__init__(
-            f"{what} works on the database itself, not through a server. Say where it is: --database-url URL, or "
+            f"{what} works on the database itself, not through a server. Give its URL: --database-url URL, or "
             "CORTEX_DATABASE_URL without CORTEX_SERVER.",
             field="database_url",
         )
 
 
 class ServerUnreachable(Unavailable):
-    """The server cannot be reached, or what answers there is none of ours."""
+    """The server cannot be reached, or it is not a Cortex Plane."""
 
 
 def is_server(url: str | None) -> bool:
@@ -30,7 +30,7 @@ def is_server(url: str | None) -> bool:
 
 
 def checked_server(url: str, name: str = "--server") -> str:
-    """Its address without the path of the API, which is the same everywhere."""
+    """The URL without the path of the API. Raises InvalidInput."""
     wrong = f"{name} must be the address of a server, such as https://plane.example.com, not {_without_secrets(url)!r:.80}."
     if not is_server(url):
         raise InvalidInput(f"{wrong} For a database: --database-url URL", field="server")
@@ -50,5 +50,5 @@ def checked_server(url: str, name: str = "--server") -> str:
 
 
 def _without_secrets(url: str) -> str:
-    """Of a database's address only what it is: the rest may hold a password."""
+    """The URL without its rest if that may contain a password."""
     return url.partition("://")[0] + "://…" if "@" in url else url

@@ -1,4 +1,4 @@
-"""All settings, in one frozen object: a file, then the environment, then arguments. Everything is checked at once."""
+"""Settings: read from cortex.toml, the environment and arguments, and validated together."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ DEFAULT_PORT = 8700
 
 
 def _secret() -> str:
-    """A setting that nobody is shown: not in reports, not in errors, not in what Python prints."""
-    made: str = field(default="", repr=False, metadata={"secret": True})
-    return made
+    """A secret setting: hidden in reports, in errors and in the repr."""
+    hidden: str = field(default="", repr=False, metadata={"secret": True})
+    return hidden
 
 
 TELEGRAM_URL = "https://api.telegram.org"
@@ -35,6 +35,8 @@ SLACK_URL = "https://slack.com/api"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """All settings of a plane. `load_settings()` reads them; DESCRIPTIONS says what each one does."""
+
     database_url: str = field(default="sqlite:///cortex.db", repr=False)
     server: str = ""
     server_tenant: str = ""
@@ -89,76 +91,76 @@ class Settings:
 
     @property
     def sends_messages(self) -> bool:
-        """Approvers are told by chat or mail."""
+        """Whether a chat or e-mail channel for approvals is configured."""
         return bool(self.telegram_bot_token or self.discord_bot_token or self.slack_bot_token or self.smtp_url)
 
     def secrets(self) -> tuple[str, ...]:
-        """The values of settings that are not shown, and the password in the address of the database."""
+        """The values to redact in logs: secret settings, and the password in the database URL."""
         hidden = [str(getattr(self, each.name)) for each in fields(self) if not each.repr]
         try:
             hidden.append(urlsplit(self.database_url).password or "")
         except ValueError:
-            pass  # Whoever opens it says what is wrong with it.
+            pass  # Opening the database reports the error.
         return worth_hiding(hidden)
 
 
 SECRETS = frozenset(setting.name for setting in fields(Settings) if setting.metadata.get("secret"))
 
 DESCRIPTIONS = {
-    "database_url": "Where the data is: sqlite:///file.db or postgresql://user@host/database",
-    "server": "Where a running cortex serve is: commands then go through its API, not to the database",
-    "server_tenant": "Through a server: in which tenant, for a key that is good in several",
-    "api_key": "Through a server: who asks, by the key that cortex keys add has shown",
-    "app": "The default APP of the commands: file.py, file.py:plane or module:plane",
-    "concurrency": "How many jobs a worker runs at a time",
-    "internal_concurrency": "How many jobs of the plane's own (notifications, webhooks, slots) a worker runs besides those",
-    "lease_seconds": "After this long without a heartbeat a worker counts as lost",
-    "grace_seconds": "How long handlers may go on when a worker is asked to stop",
-    "event_loop_timeout": "A worker whose event loop is blocked for this long ends itself",
-    "payload_limit_bytes": "The largest payload of a job",
-    "result_limit_bytes": "A result of a job that is larger is kept apart from its row, in job_blob",
-    "result_max_bytes": "The largest result of a step or a job; one that is larger is refused, and its job fails",
-    "checkpoint_warn_bytes": "A checkpoint that is larger is warned of",
-    "checkpoint_limit_bytes": "A checkpoint that is larger is refused, and its job fails",
-    "internal_api_url": "Where the execution service is that runs what schedules start; otherwise this process itself",
-    "internal_api_token": "The secret that the execution service is called with, and accepts",
-    "internal_api_previous_token": "Another one that it accepts, while they are exchanged",
-    "internal_api_requests_per_second": "How many requests it takes from each caller in a second",
-    "internal_jwt_secret": "What callers of the execution service sign their tokens with (HS256), instead of sending a secret",
-    "internal_jwt_previous_secret": "Another one that it accepts, while they are exchanged",
-    "internal_jwt_audience": "For whom such a token must be made (aud)",
-    "data_dir": "The folder for logs and artifacts of runs",
-    "http_host": "The address on which cortex serve listens",
-    "http_port": "The port on which cortex serve listens",
-    "allowed_hosts": "The names under which the API is reached, with commas between; * is any",
-    "secure_cookies": "It is reached by HTTPS: cookies are sent over nothing else",
-    "http_body_limit_bytes": "The largest body of a request",
-    "http_header_timeout_seconds": "How long the head of a request may take to arrive",
-    "http_body_timeout_seconds": "How long its body may take to arrive",
-    "http_streams": "How many event streams one process serves at a time",
-    "http_streams_per_caller": "How many of them one person or key may have open",
-    "trusted_proxies": "Proxies whose X-Forwarded-For is believed, as addresses or networks with commas between: 10.0.0.0/8",
-    "seal_export": "Where workers send the seals of the audit log: file:PATH, https://… (POST) or s3+https://…/ (PUT)",
-    "seal_export_authorization": "The header Authorization for it; without it, s3+https:// is signed by AWS_ACCESS_KEY_ID",
-    "stream_seconds": "How long an event stream goes on at most; who listens then asks again, from where it ended",
-    "approval_max_ttl_seconds": "How long an approval may wait at most; an agent that asks for more is refused",
-    "metrics_token": "Who may read /metrics from elsewhere: whoever sends it as bearer token",
+    "database_url": "Database URL: sqlite:///file.db or postgresql://user@host/database",
+    "server": "URL of a cortex serve; commands then use its API instead of the database",
+    "server_tenant": "Tenant for commands through a server; required if the API key is valid in several",
+    "api_key": "API key for commands through a server, from cortex keys add",
+    "app": "Default APP of the commands: file.py, file.py:plane or module:plane",
+    "concurrency": "Number of jobs that a worker runs in parallel",
+    "internal_concurrency": "Number of internal jobs (notifications, webhooks, schedule slots) that a worker runs in addition",
+    "lease_seconds": "Time without a heartbeat after which a worker is considered lost",
+    "grace_seconds": "Time that running handlers have to finish when a worker stops",
+    "event_loop_timeout": "Seconds after which a worker with a blocked event loop exits",
+    "payload_limit_bytes": "Maximum size of a job's payload",
+    "result_limit_bytes": "Larger results of jobs are stored in job_blob instead of the job's row",
+    "result_max_bytes": "Maximum size of the result of a step or a job; a larger one fails the job",
+    "checkpoint_warn_bytes": "Larger checkpoints log a warning",
+    "checkpoint_limit_bytes": "Maximum size of a checkpoint; a larger one fails the job",
+    "internal_api_url": "URL of the execution service for schedules; default: this process",
+    "internal_api_token": "Secret of the execution service: sent by callers, accepted by the service",
+    "internal_api_previous_token": "Previous secret, still accepted during rotation",
+    "internal_api_requests_per_second": "Rate limit of the execution service for each caller",
+    "internal_jwt_secret": "Key with which callers of the execution service sign tokens (HS256), instead of sending the secret",
+    "internal_jwt_previous_secret": "Previous signing key, still accepted during rotation",
+    "internal_jwt_audience": "Required audience (aud) of these tokens",
+    "data_dir": "Folder for logs and artifacts of runs",
+    "http_host": "Address on which cortex serve listens",
+    "http_port": "Port on which cortex serve listens",
+    "allowed_hosts": "Accepted Host headers, separated by commas; * accepts any",
+    "secure_cookies": "Send cookies over HTTPS only",
+    "http_body_limit_bytes": "Maximum size of a request body",
+    "http_header_timeout_seconds": "Timeout for receiving the headers of a request",
+    "http_body_timeout_seconds": "Timeout for receiving the body of a request",
+    "http_streams": "Maximum number of open event streams in one process",
+    "http_streams_per_caller": "Maximum number of open event streams of one person or key",
+    "trusted_proxies": "Proxies whose X-Forwarded-For is trusted: addresses or networks, separated by commas, such as 10.0.0.0/8",
+    "seal_export": "Target to which workers send the seals of the audit log: file:PATH, https://… (POST) or s3+https://…/ (PUT)",
+    "seal_export_authorization": "Authorization header for seal_export; if empty, s3+https:// is signed with AWS_ACCESS_KEY_ID",
+    "stream_seconds": "Maximum duration of an event stream; clients reconnect and continue where it ended",
+    "approval_max_ttl_seconds": "Maximum lifetime of an approval request; longer ones are rejected",
+    "metrics_token": "Bearer token for reading /metrics from other machines",
     "log_level": "debug, info, warning or error",
-    "log_json": "One JSON object for each line of the log",
-    "public_url": "Where approvers reach the pages of this plane: messages lead there. Otherwise localhost, at http_port",
-    "telegram_bot_token": "The bot that asks approvers on Telegram, as @BotFather shows it",
-    "telegram_webhook_secret": "What Telegram sends with each click; without it messages have no buttons that decide",
-    "telegram_url": "Where the Telegram Bot API is",
-    "discord_bot_token": "The bot that asks approvers on Discord",
-    "discord_public_key": "What clicks from Discord are checked with; without it messages have no buttons that decide",
-    "discord_url": "Where Discord's API is",
-    "slack_bot_token": "The app that asks approvers on Slack: xoxb-…",
-    "slack_signing_secret": "What clicks from Slack are checked with; without it messages have no buttons that decide",
-    "slack_url": "Where Slack's API is",
-    "smtp_url": "The mail server: smtp://user:password@host:587?from=plane@example.com",
+    "log_json": "Write the log as one JSON object per line",
+    "public_url": "Public URL of this plane, used for links in messages; default: localhost with http_port",
+    "telegram_bot_token": "Token of the Telegram bot that asks approvers, from @BotFather",
+    "telegram_webhook_secret": "Secret that Telegram sends with each click; required for buttons in messages",
+    "telegram_url": "URL of the Telegram Bot API",
+    "discord_bot_token": "Token of the Discord bot that asks approvers",
+    "discord_public_key": "Key that verifies clicks from Discord; required for buttons in messages",
+    "discord_url": "URL of the Discord API",
+    "slack_bot_token": "Token of the Slack app that asks approvers: xoxb-…",
+    "slack_signing_secret": "Secret that verifies clicks from Slack; required for buttons in messages",
+    "slack_url": "URL of the Slack API",
+    "smtp_url": "Mail server: smtp://user:password@host:587?from=plane@example.com",
 }
 
-# Variables that belong to the family but are not settings of the plane.
+# Environment variables that begin with CORTEX_ but are not settings.
 OTHERS = {
     "CORTEX_ARTIFACTS",
     "CORTEX_ATTEMPT",
@@ -175,6 +177,16 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Settings:
+    """Reads and validates the settings: arguments override the environment, which overrides the file.
+
+    Args:
+        arguments: Settings by name; None means not given.
+        environment: The variables; by default those of the process.
+        file: The TOML file; by default cortex.toml in the current folder. It may be missing.
+
+    Raises:
+        InvalidInput: Lists every setting that is unknown or invalid.
+    """
     environment = os.environ if environment is None else environment
     problems: list[str] = []
     values = {
@@ -192,12 +204,12 @@ def load_settings(
 
 
 def local_url(port: int) -> str:
-    """Where the pages are for whoever is on this machine."""
+    """The address of the dashboard on this machine."""
     return f"http://localhost:{port}"
 
 
 def on_port(settings: Settings, port: int, **others: Any) -> Settings:
-    """The same on another port; links follow it, unless they lead elsewhere on purpose."""
+    """The settings with another port. `public_url` follows, unless it was set to another host."""
     follows = settings.public_url in (local_url(settings.http_port), local_url(DEFAULT_PORT))
     return replace(settings, http_port=port, public_url=local_url(port) if follows else settings.public_url, **others)
 
@@ -309,7 +321,7 @@ def _check_server(values: dict[str, Any], problems: list[str]) -> None:
 
 
 def _check_channels(values: dict[str, Any], problems: list[str]) -> None:
-    """What a service would refuse later, said now, and without repeating a secret."""
+    """Validates tokens and URLs of chat services. Messages do not repeat secrets."""
     for name in ("public_url", "telegram_url", "discord_url", "slack_url"):
         if values.get(name) is not None:
             problems += _wrong_address(name, values[name])
@@ -356,17 +368,17 @@ _FORMS = {
 
 
 def _check_service(values: dict[str, Any], problems: list[str]) -> None:
-    """Secrets are not repeated here: what is read here ends up in logs."""
+    """Validates the settings of the execution service. Messages end up in logs, so they do not repeat secrets."""
     if values.get("internal_api_url") and not (values.get("internal_api_token") or values.get("internal_jwt_secret")):
         problems.append(
-            "internal_api_url needs internal_api_token, or internal_jwt_secret, too: the service answers nobody without one."
+            "internal_api_url also requires internal_api_token, or internal_jwt_secret: the service rejects calls without one."
         )
     for name, shortest in _SERVICE_SECRETS.items():
         value = values.get(name)
         if value and (len(value) < shortest or not re.fullmatch("[!-~]+", value)):
-            problems.append(f"{name} must be at least {shortest} characters of ASCII without spaces.")
+            problems.append(f"{name} must be at least {shortest} ASCII characters without spaces.")
     if values.get("internal_jwt_audience") == "":
-        problems.append("internal_jwt_audience must not be empty: a token that is good for anybody is good for us too.")
+        problems.append("internal_jwt_audience must not be empty, or tokens for any audience would be accepted.")
 
 
 _SERVICE_SECRETS = {

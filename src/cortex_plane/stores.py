@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """Every store of one database. A store opens its connection when it is first used, in whatever event loop that is."""
+    """The stores of one database. They connect on first use, once in each event loop."""
 
     def __init__(self, database: Database, new_id: NewId) -> None:
         self.database = database
@@ -88,9 +88,9 @@ class Store:
         return self.database.signals
 
     async def open(self, *, prepare: bool = True) -> None:
-        """Opens it in this event loop: creates the schema in an empty database, unless `prepare` is False."""
+        """Connects in this event loop. Creates the schema in an empty database, unless `prepare` is False."""
         await self.database.open(prepare=prepare)
 
     async def close(self) -> None:
-        """Closes it in this event loop."""
+        """Closes the connections of this event loop."""
         await self.database.close()

@@ -1,4 +1,4 @@
-"""The plane for code that is not async: the same operations, run in an event loop of its own thread."""
+"""`plane.sync`: the synchronous form of the API, run in an event loop in a background thread."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ Result = TypeVar("Result")
 
 
 class SyncJobHandle:
+    """The synchronous form of `JobHandle`."""
+
     def __init__(self, sync: SyncPlane, handle: JobHandle[Any]) -> None:
         self._sync, self._handle = sync, handle
         self.id = handle.id
@@ -59,7 +61,7 @@ class SyncJobHandle:
 
 
 class SyncService:
-    """The methods of one service, each run to its end: `plane.sync.queues.pause("mail")`."""
+    """The methods of one service, in synchronous form: `plane.sync.queues.pause("mail")`."""
 
     def __init__(self, sync: SyncPlane, service: object) -> None:
         self._sync, self._service = sync, service
@@ -78,7 +80,8 @@ class SyncService:
 class SyncPlane:
     """`plane.sync.submit("release-bot", {"version": "1.4.0"})`, from any thread.
 
-    Every service is there too: `plane.sync.jobs.list()`, `plane.sync.approvals.approve(id)`. Event streams need async."""
+    Every service has a synchronous form: `plane.sync.jobs.list()`, `plane.sync.approvals.approve(id)`. Event streams are only
+    available with async."""
 
     def __init__(self, plane: Plane | Client) -> None:
         self.plane = plane
@@ -107,7 +110,8 @@ class SyncPlane:
                 self._loop = None
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Any other operation of the plane. Raises InvalidInput inside a running event loop, which it would block."""
+        """Runs a coroutine of the plane and returns its result. Raises InvalidInput in a running event loop, which it would
+        block."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -115,7 +119,7 @@ class SyncPlane:
         else:
             work.close()
             raise InvalidInput(
-                "plane.sync was used inside a running event loop, which would stand still meanwhile. "
+                "plane.sync was used inside a running event loop, which it would block. "
                 "Use the async form there: await plane.submit(...) instead of plane.sync.submit(...).",
                 field="sync",
             )

@@ -16,23 +16,23 @@ _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[
 
 
 def trace_id_of(traceparent: str | None) -> str | None:
-    """The trace that a caller belongs to; None for what is no traceparent: a trace is a help, never a reason to refuse."""
+    """The trace id in a `traceparent` header. None if it is malformed: a wrong header is ignored, never an error."""
     found = _TRACEPARENT.fullmatch(traceparent.strip()) if isinstance(traceparent, str) else None
     return found[1] if found else None
 
 
 def trace_from(unique: str) -> str:
-    """A trace id made of a UUID, so that the same thing has the same trace wherever it is asked for."""
+    """A trace id derived from a UUID: the same object has the same trace everywhere."""
     return unique.replace("-", "").lower()
 
 
 def traceparent_of(trace_id: str) -> str:
-    """Says that the sender is the first span of the trace."""
+    """A `traceparent` with a span id derived from the trace id."""
     return f"00-{trace_id}-{trace_id[16:] if trace_id[16:].strip('0') else trace_id[:16]}-01"
 
 
 def carried(kept: str | None) -> str | None:
-    """What was kept with a job, a whole traceparent or the trace alone, as a traceparent; None when it is neither."""
+    """The stored trace of a job as a `traceparent`. Accepts a traceparent or a trace id; None for anything else."""
     if kept is None or trace_id_of(kept) is not None:
         return kept and kept.strip()
     whole = traceparent_of(kept) if re.fullmatch(r"[0-9a-f]{32}", kept) else None
@@ -40,7 +40,7 @@ def carried(kept: str | None) -> str | None:
 
 
 # -- telemetry ---------------------------------------------------------------------------------
-# Where traces go. Without anybody who wants them there is no such thing, and nothing is done.
+# Without a tracer provider there is no Telemetry object, and tracing costs nothing.
 
 
 Result = TypeVar("Result")
@@ -48,14 +48,14 @@ Result = TypeVar("Result")
 
 class Telemetry(Protocol):
     def submitting(self, agents: Sequence[str], parent: str | None) -> AbstractContextManager[str | None]:
-        """A span around a submission; what it gives goes with the jobs, so that their runs belong to it."""
+        """A span around a submission. Yields the traceparent that is stored with the jobs."""
 
     def running(self, claimed: Claimed, trace: str | None, retried: str | None) -> AbstractContextManager[RunSpan]:
-        """A span around a run, under the one that submitted its job. A retry is linked to what it retries."""
+        """A span around a run, a child of the span that submitted the job. A retry is linked to the original job."""
 
     async def working(self, kind: str, name: str, work: Awaitable[Result]) -> Result:
-        """A span around the work of a step or a tool; what is answered from the record has none."""
+        """A span around the work of a step or a tool. Replayed steps have no span."""
 
 
 RunSpan = Callable[[Outcome], None]
-"""Is told how the run ended."""
+"""Called with the outcome of the run."""

@@ -1,4 +1,4 @@
-"""The only place that picks adapters."""
+"""Chooses implementations by the settings: database, channels, executors, telemetry."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ IN_THIS_PROCESS = "http://localhost"
 
 
 def open_store(database_url: str, clock: Clock | None = None, ids: NewId = new_id) -> Store:
-    """The store that an address names. It opens when it is first used."""
+    """The store for a database URL. It connects on first use. Raises DatabaseConfigError if the URL is invalid."""
     from cortex_plane.stores import Store
 
     return Store(Database(_new_session(database_url, clock or SystemClock())), ids)
@@ -64,7 +64,7 @@ def _new_session(database_url: str, clock: Clock) -> Callable[[], DatabaseSessio
 
 
 def http_client() -> Http:
-    """What the plane speaks to the web with. Loaded when it is first used."""
+    """The HTTP client, imported on first use."""
     from cortex_plane.http_client import HttpxClient
 
     return HttpxClient()
@@ -85,8 +85,8 @@ def passwords() -> Passwords:
 
 
 def telemetry() -> Telemetry | None:
-    """Who takes traces: None unless this program has to do with OpenTelemetry, or its variables are set. Then nothing of it
-    is even loaded."""
+    """The telemetry, or None if the program has not imported OpenTelemetry and no OTEL_… variable is set. OpenTelemetry is not
+    imported then."""
     if "opentelemetry.trace" not in sys.modules and not any(name.startswith("OTEL_") for name in os.environ):
         return None
     if not is_installed("opentelemetry.trace"):
@@ -100,23 +100,23 @@ def telemetry() -> Telemetry | None:
 
 
 def graph_executor(graph: Any) -> GraphExecutor:
-    """The executor of a graph, found by the framework that the graph was made with. Frameworks are loaded only then."""
+    """The executor for a graph, chosen by the graph's framework. The framework's integration is imported on demand."""
     if isinstance(graph, GraphExecutor):
         return graph
     bases = {f"{base.__module__}.{base.__name__}" for base in type(graph).__mro__}
     if "langgraph.graph.state.StateGraph" in bases:
-        raise InvalidInput("A StateGraph is a plan; compile it first: plane.graph(name, builder.compile()).", field="compiled")
+        raise InvalidInput("A StateGraph must be compiled first: plane.graph(name, builder.compile()).", field="compiled")
     if not any(base.startswith("langgraph.pregel.") for base in bases):
         raise InvalidInput(
             f"plane.graph takes a compiled LangGraph graph, or an executor of graphs, not a {type(graph).__name__}. "
-            "LangGraph comes with: pip install 'cortex-plane[langgraph]'",
+            "To install LangGraph: pip install 'cortex-plane[langgraph]'",
             field="compiled",
         )
     try:
         from cortex_plane.integrations.langgraph import LangGraphExecutor
     except ImportError as error:
         raise InvalidInput(
-            f"Graphs of LangGraph need the extra of that name: pip install 'cortex-plane[langgraph]' ({error}).", field="compiled"
+            f"LangGraph graphs need an extra: pip install 'cortex-plane[langgraph]' ({error}).", field="compiled"
         ) from error
     return LangGraphExecutor(graph)
 
@@ -124,8 +124,8 @@ def graph_executor(graph: Any) -> GraphExecutor:
 def execution_service(
     settings: Settings, store: Store, directory: Directory, clock: Clock, ids: NewId, http: Http, app: Any = None
 ) -> ExecutionService:
-    """Who executes what schedules start: an ASGI application of this process, the service that the settings name, or this
-    process itself."""
+    """The execution service for schedules: an ASGI application in this process, the service at `internal_api_url`, or direct
+    calls."""
     if app is not None:
         from cortex_plane.grants.execution_client import AsgiClient
 
@@ -138,7 +138,7 @@ def execution_service(
 def channels(
     settings: Settings, http: Http, clock: Clock, find_target: FindTarget, own: Mapping[str, Channel] | None = None
 ) -> Mapping[str, Channel]:
-    """The ways to reach approvers that the settings name, each made when it is first used. Those in `own` go before them."""
+    """The configured channels to approvers, each created on first use. Channels in `own` override them."""
     makers: dict[str, Callable[[], Channel]] = {"webhook": lambda: _webhook(http, clock, find_target)}
     if settings.telegram_bot_token:
         makers["telegram"] = lambda: _telegram(settings, http)
@@ -152,7 +152,7 @@ def channels(
 
 
 def clicks(settings: Settings, http: Http, clock: Clock) -> dict[str, Clicks]:
-    """The services whose buttons decide: those for which the settings have what their clicks are checked with."""
+    """The chat services whose clicks can be verified with the configured secrets."""
     from cortex_plane.approvals.channels.clicks import DiscordClicks, SlackClicks, TelegramClicks
 
     found: dict[str, Clicks] = {}
@@ -184,8 +184,7 @@ class _Channels(Mapping[str, Channel]):
         return len({**self._own, **self._makers})
 
 
-# A service that is not where it usually is was put there by whoever runs the plane, so its address may be a private one.
-# Buttons that decide are only shown where their clicks can be checked.
+# A service URL set by the operator may be a private address. Messages have buttons only if clicks can be verified.
 def _telegram(settings: Settings, http: Http) -> Channel:
     from cortex_plane.approvals.channels import TelegramChannel
 
@@ -248,7 +247,7 @@ def _execution_over_http(settings: Settings, clock: Clock, http: Http, url: str)
 
 
 def _check_postgres(database_url: str) -> None:
-    """What the driver would stumble over later, said now, and without showing a password."""
+    """Validates the URL early, with an error that does not show the password."""
     try:
         parts = urlsplit(database_url)
         for host in parts.netloc.rpartition("@")[2].split(","):
@@ -269,5 +268,5 @@ def _sqlite_path(database_url: str) -> Path:
             f"{database_url!r:.80} names no file. Use sqlite:///file.db, or sqlite:////folder/file.db for an absolute path."
         )
     if path == "/:memory:":
-        raise DatabaseConfigError("A database in memory cannot outlive the process, which is all that we are for. Use a file.")
+        raise DatabaseConfigError("In-memory SQLite databases are not supported: the data would be lost on exit. Use a file.")
     return Path(path[1:])

@@ -70,7 +70,7 @@ async def test_one_private_address_among_public_ones_is_enough_to_refuse(
     inbox: Receiver, monkeypatch: pytest.MonkeyPatch, addresses: list[str]
 ) -> None:
     names(monkeypatch, addresses)
-    with pytest.raises(PrivateAddress, match=rf"{HOST} leads to .*, which is not a public address"):
+    with pytest.raises(PrivateAddress, match=rf"{HOST} resolves to .*, which is not a public address"):
         await post(inbox.port, allow_private=False)
 
     assert inbox.messages == []

@@ -81,7 +81,7 @@ def test_a_tenant_is_added_once_and_must_exist_to_be_shown(cortex: Cortex, url: 
     unknown = cortex("tenants", "show", "nobody", "--database-url", url)
 
     assert (again.code, again.out) == (4, "")
-    assert again.err == 'Error: There is a tenant "default" already. To look at it: cortex tenants show default\n'
+    assert again.err == 'Error: Tenant "default" already exists. To show it: cortex tenants show default\n'
     assert (unknown.code, unknown.err) == (3, 'Error: There is no tenant "nobody".\n')
 
 

@@ -116,7 +116,7 @@ def test_without_a_key_nobody_is_asked(cortex: Cortex) -> None:
 
     assert result.code == 6
     assert result.err == (
-        f"Error: CORTEX_API_KEY is not set, and {NOWHERE} answers nobody without a key. Where its database is, one is made by: "
+        f"Error: CORTEX_API_KEY is not set, and {NOWHERE} requires an API key. To create one, on a machine with database access: "
         "cortex keys add NAME --role operator\n"
     )
 
@@ -150,7 +150,7 @@ def test_a_key_of_another_tenant_sees_nothing_of_this_one(
 
     assert json.loads(listed.out)["jobs"] == []
     assert (shown.code, begun.code, cancelled.code) == (3, 3, 3)
-    assert shown.err == f"Error: There is no job {job.id}. To see what there is: cortex jobs list\n"
+    assert shown.err == f"Error: There is no job {job.id}. To list jobs: cortex jobs list\n"
     assert job.id not in begun.err + cancelled.err
 
 

@@ -70,9 +70,9 @@ HTML, JSON = {"Content-Type": "text/html; charset=utf-8"}, {"Content-Type": "app
 STRANGERS = {
     "a page": (200, HTML, b"<h1>Hello</h1>", "answers 200 with text/html, which is not the API of a Cortex Plane."),
     "a page of errors": (502, HTML, b"<h1>Bad gateway</h1>", "answers 502 with text/html, which is not the API"),
-    "a redirect": (301, {"Location": "https://plane.example.com/"}, b"", "sends us on to https://plane.example.com/."),
-    "other documents": (200, JSON, b'{"hello": 1}', "answers in a way that this program does not understand"),
-    "broken documents": (200, JSON, b"{", "answers in a way that this program does not understand"),
+    "a redirect": (301, {"Location": "https://plane.example.com/"}, b"", "redirects to https://plane.example.com/."),
+    "other documents": (200, JSON, b'{"hello": 1}', "sent an invalid response"),
+    "broken documents": (200, JSON, b"{", "sent an invalid response"),
     "problems that are none": (500, JSON, b"[]", "answers 500 with application/json, which is not the API"),
 }
 

@@ -37,7 +37,7 @@ def test_a_job_is_cancelled_once(cortex: Cortex, database_url: str, job_id: str)
     result = cortex("jobs", "cancel", job_id, "--database-url", database_url)
 
     assert (result.code, result.out) == (4, "")
-    assert result.err == f"Error: Job {job_id} is already CANCELLED. To go on where it stopped: cortex jobs resume {job_id}\n"
+    assert result.err == f"Error: Job {job_id} is already CANCELLED. To resume it where it stopped: cortex jobs resume {job_id}\n"
 
 
 def test_a_retry_is_a_new_job(cortex: Cortex, database_url: str, job_id: str) -> None:
@@ -135,4 +135,4 @@ def test_only_a_held_job_is_tried_again_now(cortex: Cortex, database_url: str, j
     result = cortex("jobs", "release", job_id, "--database-url", database_url)
 
     assert (result.code, result.out) == (4, "")
-    assert "is PENDING and not held for its code" in result.err
+    assert "is PENDING and is not held for changed code" in result.err

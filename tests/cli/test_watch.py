@@ -136,4 +136,4 @@ def test_an_unknown_job_cannot_be_watched(cortex: Cortex, folder: Path) -> None:
     result = cortex("jobs", "watch", "01234567-0000-7000-8000-000000000000")
 
     assert result.code == 3
-    assert result.err == "Error: There is no job 01234567-0000-7000-8000-000000000000. To see what there is: cortex jobs list\n"
+    assert result.err == "Error: There is no job 01234567-0000-7000-8000-000000000000. To list jobs: cortex jobs list\n"

@@ -61,9 +61,9 @@ def test_one_is_asked_to_leave_once_and_is_shown_as_such(cortex: Cortex, url: st
 @pytest.mark.parametrize(
     ("asked", "code", "message"),
     [
-        ("host:3", 3, "There is no worker host:3. To see which there are: cortex workers list"),
-        ("host:2", 4, f"Worker host:2 ({GONE}) is LOST. To see which live: cortex workers list"),
-        ("0199", 2, "0199 fits 2 workers"),
+        ("host:3", 3, "There is no worker host:3. To list workers: cortex workers list"),
+        ("host:2", 4, f"Worker host:2 ({GONE}) is LOST. To list running workers: cortex workers list"),
+        ("0199", 2, "0199 matches 2 workers"),
     ],
 )
 def test_what_cannot_be_drained_is_said(cortex: Cortex, url: str, asked: str, code: int, message: str) -> None:

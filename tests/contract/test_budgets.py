@@ -71,7 +71,7 @@ async def test_a_spent_budget_refuses_new_jobs_and_says_what_to_do(scene: Scene)
 
     assert isinstance(refused.value, Denied)
     assert str(refused.value) == (
-        'Agent "echo" has spent 100 of its budget of 100 cents, so no new jobs are taken for it; those that wait go on. '
+        'Agent "echo" has spent 100 of its budget of 100 cents, so new jobs are rejected; waiting jobs still run. '
         "To raise the budget: cortex budgets set CENTS --agent echo"
     )
 

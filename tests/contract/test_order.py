@@ -197,7 +197,7 @@ async def test_the_priority_of_a_waiting_job_can_be_changed(scene: Scene, raw: R
 async def test_a_job_that_does_not_wait_cannot_be_moved(scene: Scene, raw: Raw, status: JobStatus) -> None:
     job, other = await scene.in_state(status, raw), await scene.submit()
     for attempt in (move_job(scene.store, job, Place.FRONT), move_job(scene.store, other, Place.BEFORE, job)):
-        with pytest.raises(JobNotQueued, match=f"is {status}; only a job that waits"):
+        with pytest.raises(JobNotQueued, match=f"is {status}; only a waiting job"):
             await attempt
     with pytest.raises(Conflict):
         await set_priority(scene.store, job, 5)

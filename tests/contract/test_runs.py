@@ -72,7 +72,7 @@ async def test_what_is_no_run_or_fits_several_is_said(scene: Scene) -> None:
         await find_run(scene.store, UNKNOWN)
     with pytest.raises(RunNotFound, match="of this job"):
         await find_run(scene.store, other.run_id, job=one.job_id)
-    with pytest.raises(AmbiguousRun, match="Give more of the id"):
+    with pytest.raises(AmbiguousRun, match="Give more characters of the id"):
         await find_run(scene.store, one.run_id[:4])
     with pytest.raises(InvalidInput, match="is not the id of a run"):
         await find_run(scene.store, "latest")

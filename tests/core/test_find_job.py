@@ -37,7 +37,7 @@ async def test_case_and_blanks_around_an_id_do_not_matter(plane: TestPlane) -> N
 async def test_a_part_that_fits_several_jobs_is_refused_and_names_some(plane: TestPlane) -> None:
     ids = [await one_job(plane) for _ in range(7)]
 
-    with pytest.raises(AmbiguousJob, match="fits 5 jobs or more") as refused:
+    with pytest.raises(AmbiguousJob, match="matches 5 or more jobs") as refused:
         await plane.jobs.find(ids[0][:6])
     assert ids[0] in str(refused.value)
 

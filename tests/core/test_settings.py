@@ -129,7 +129,7 @@ def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
     assert "a-secret" not in repr(settings)
     message = problems(tmp_path, "internal_api_token = 5", internal_jwt_secret="short-secret", internal_jwt_audience="")
     assert "internal_api_token must be text, not a int" in message
-    assert "internal_jwt_secret must be at least 32 characters" in message
+    assert "internal_jwt_secret must be at least 32 ASCII characters" in message
     assert "internal_jwt_audience must not be empty" in message
     assert "short-secret" not in message
 

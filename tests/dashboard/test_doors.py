@@ -135,7 +135,7 @@ async def test_what_belongs_to_another_tenant_is_not_there(site: Site) -> None:
 
     assert (await neighbour.get(f"/jobs/{job_id}")).status_code == 404
     assert "nobody-elses" not in (await neighbour.get("/jobs")).text
-    assert "no such job" in (await neighbour.get(f"/jobs/{job_id}")).text.lower()
+    assert "job not found" in (await neighbour.get(f"/jobs/{job_id}")).text.lower()
     assert (await neighbour.get("/jobs?tenant=default")).status_code == 404
     assert job_id not in (await neighbour.get("/")).text
 

@@ -126,7 +126,7 @@ async def test_fail_fails_the_job(plane: TestPlane, people: People, deploy: Depl
     deploy("Transfer to the shop", on_change="fail")
     await plane.work()
 
-    with pytest.raises(JobFailed, match=r'asks for something else now .* its on_change is "fail"'):
+    with pytest.raises(JobFailed, match=r'now requests something else .* its on_change is "fail"'):
         await job.result(timeout=5)
     assert effects == []
 
@@ -212,7 +212,7 @@ async def test_code_that_words_it_otherwise_each_time_does_not_ask_for_ever(
         await people.approve(job, "alice")
     await plane.work()
 
-    with pytest.raises(JobFailed, match=f"worded in {MOST_WORDINGS} ways already.*take what changes from ctx.now"):
+    with pytest.raises(JobFailed, match=f"worded in {MOST_WORDINGS} ways already.*take values that change from ctx.now"):
         await job.result(timeout=5)
 
 
@@ -231,7 +231,7 @@ async def test_a_request_that_was_altered_in_the_database_is_refused(
     deploy("Pay somebody else" if reworded else "Pay the shop")
     await plane.work()
 
-    with pytest.raises(JobFailed, match="is not what was shown to the approvers"):
+    with pytest.raises(JobFailed, match="differs from what was shown to the approvers"):
         await job.result(timeout=5)
     assert effects == []
 

@@ -57,7 +57,7 @@ async def test_a_call_that_was_begun_is_uncertain_and_the_job_fails(plane: TestP
     await plane.work()
     await plane.work()
 
-    with pytest.raises(JobFailed, match=r'Tool "pay" was called .* nobody knows whether it took effect'):
+    with pytest.raises(JobFailed, match=r'The outcome of tool "pay" .* is unknown'):
         await job.result(timeout=5)
     assert bank.paid == [5]
 

@@ -126,9 +126,9 @@ async def test_a_date_is_read_by_the_clock_of_the_service_that_names_it(post: Po
     ("reply", "message"),
     [
         (HANG, "127.0.0.1 did not answer within 0.2 s."),
-        (HANG_UP, "127.0.0.1 gave no answer: Server disconnected without sending a response."),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort", "127.0.0.1 gave no answer: peer closed connection"),
-        (b"220 smtp.example.com ESMTP\r\n\r\n", "127.0.0.1 gave no answer: illegal status line"),
+        (HANG_UP, "127.0.0.1 did not answer: Server disconnected without sending a response."),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort", "127.0.0.1 did not answer: peer closed connection"),
+        (b"220 smtp.example.com ESMTP\r\n\r\n", "127.0.0.1 did not answer: illegal status line"),
         (answer("404 Not Found"), "The receiver answered 404."),
         (
             answer("302 Found", location="http://elsewhere.example.com/"),
@@ -204,7 +204,7 @@ async def test_a_name_that_cannot_be_looked_up_is_tried_again(post: Post, host: 
 
     waiting = await only(post)
     assert waiting.status is JobStatus.RETRY
-    assert waiting.error["message"].startswith(f"{host} could not be looked up")
+    assert waiting.error["message"].startswith(f"{host} could not be resolved")
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f.0.0.1", "127.1", "[::ffff:7f00:1]"])

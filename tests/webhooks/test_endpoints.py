@@ -133,7 +133,7 @@ async def test_a_part_of_an_id_that_fits_two_is_refused(post: Post) -> None:
     common = next(
         first.endpoint.id[:length] for length in range(36, 3, -1) if second.endpoint.id.startswith(first.endpoint.id[:length])
     )
-    with pytest.raises(InvalidInput, match="fits 2 webhook endpoints"):
+    with pytest.raises(InvalidInput, match="matches 2 webhook endpoints"):
         await remove_endpoint(post.store, common)
 
 

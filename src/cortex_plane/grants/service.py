@@ -42,7 +42,9 @@ async def find_grant(store: Store, id_or_prefix: str) -> Grant:
         raise InvalidInput(f"{id_or_prefix!r:.60} is not a grant id, nor the first four or more characters of one.", field="id")
     found = [GrantId(prefix)] if len(prefix) == ID_LENGTH else await store.grants.find(prefix)
     if len(found) > 1:
-        raise InvalidInput(f"{prefix} fits {len(found)} grants or more: {', '.join(found[:3])}. Give more of the id.", field="id")
+        raise InvalidInput(
+            f"{prefix} matches {len(found)} or more grants: {', '.join(found[:3])}. Give more characters of the id.", field="id"
+        )
     grant = await store.grants.get(found[0]) if found else None
     if grant is None:
         raise GrantNotFound(prefix)

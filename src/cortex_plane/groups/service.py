@@ -50,7 +50,7 @@ async def find_group_id(store: Store, id_or_prefix: str) -> GroupId:
         raise GroupNotFound(prefix)
     if len(found) > 1:
         raise InvalidInput(
-            f"{prefix} fits {len(found)} groups or more: {', '.join(found[:3])}, … Give more of the id.", field="id"
+            f"{prefix} matches {len(found)} or more groups: {', '.join(found[:3])}, … Give more characters of the id.", field="id"
         )
     return found[0]
 

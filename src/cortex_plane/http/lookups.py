@@ -187,8 +187,8 @@ async def _one(
         if len(mine) == MOST_FOUND:
             break
     if len(mine) > 1:
-        fits = f"{len(mine)} {kind}s or more: {', '.join(mine[:3])}, …"
-        raise InvalidInput(f"{prefix} fits {fits} Give more of the id.", field="id")
+        matches = f"{len(mine)} or more {kind}s: {', '.join(mine[:3])}, …"
+        raise InvalidInput(f"{prefix} matches {matches} Give more characters of the id.", field="id")
     if not mine:
         raise missing(prefix)
     return FoundId(id=mine[0])

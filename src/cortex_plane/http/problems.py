@@ -43,91 +43,90 @@ class Kind(NamedTuple):
 class BadCursor(errors.InvalidInput):
     def __init__(self) -> None:
         super().__init__(
-            "This cursor was not given out by this list. Take `next` of a page as it is, or leave it out.", field="cursor"
+            "This cursor does not belong to this list. Use `next` of a page unchanged, or leave it out.", field="cursor"
         )
 
 
 class ForeignPage(errors.Denied):
     def __init__(self) -> None:
-        super().__init__("This request lacks the X-CSRF-Token of the session. Take it from GET /api/v1/me.")
+        super().__init__("The X-CSRF-Token of the session is missing or wrong. Take it from GET /api/v1/me.")
 
 
-NO_SUCH_APPROVAL = Kind("approval-not-found", 404, "There is no such approval")
-ALREADY_DECIDED = Kind("already-decided", 409, "Somebody has decided it already")
-APPROVAL_EXPIRED = Kind("approval-expired", 410, "Nobody decided in time")
-APPROVAL_WITHDRAWN = Kind("approval-withdrawn", 410, "There is nothing to decide any more")
+NO_SUCH_APPROVAL = Kind("approval-not-found", 404, "Approval not found")
+ALREADY_DECIDED = Kind("already-decided", 409, "Already decided")
+APPROVAL_EXPIRED = Kind("approval-expired", 410, "Approval expired")
+APPROVAL_WITHDRAWN = Kind("approval-withdrawn", 410, "Approval withdrawn")
 MAY_NOT_DECIDE = Kind("may-not-decide", 403, "Not allowed")
 
-# The first that fits decides, so children come before their families.
+# The first match is used, so subclasses come before their base classes.
 KINDS: dict[type[Exception], Kind] = {
-    BadCursor: Kind("bad-cursor", 400, "The cursor is not one of ours"),
-    errors.RevisionChanged: Kind("revision-changed", 412, "It has changed meanwhile"),
-    schedules.ScheduleChanged: Kind("revision-changed", 412, "It has changed meanwhile"),
-    ForeignPage: Kind("csrf", 403, "The request may come from another page"),
+    BadCursor: Kind("bad-cursor", 400, "Invalid cursor"),
+    errors.RevisionChanged: Kind("revision-changed", 412, "Revision changed"),
+    schedules.ScheduleChanged: Kind("revision-changed", 412, "Revision changed"),
+    ForeignPage: Kind("csrf", 403, "CSRF token missing or wrong"),
     access.WrongPassword: Kind("wrong-password", 401, "Not signed in"),
     access.NotSignedIn: Kind("not-signed-in", 401, "Not signed in"),
     service_calls.TooManyRequests: Kind("too-many-requests", 429, "Too many requests"),
     access.TooManyStreams: Kind("too-many-streams", 429, "Too many event streams"),
-    access.TooManyTries: Kind("too-many-tries", 429, "Too many tries"),
+    access.TooManyTries: Kind("too-many-tries", 429, "Too many failed sign-ins"),
     access.RoleMissing: Kind("role-missing", 403, "Not allowed"),
-    http_requests.RequestUnderWay: Kind("request-under-way", 409, "The same request is under way"),
-    http_requests.IdempotencyKeyReused: Kind("idempotency-key-reused", 422, "The key was used for another request"),
-    execution.KeyReused: Kind("idempotency-key-reused", 422, "The key was used for another request"),
-    errors.JobNotFound: Kind("job-not-found", 404, "There is no such job"),
-    errors.RunNotFound: Kind("run-not-found", 404, "There is no such run"),
-    errors.WorkerNotFound: Kind("worker-not-found", 404, "There is no such worker"),
-    errors.UnknownAgent: Kind("agent-not-found", 404, "There is no such agent"),
-    errors.TenantNotFound: Kind("tenant-not-found", 404, "There is no such tenant"),
-    errors.BudgetNotFound: Kind("budget-not-found", 404, "There is no such budget"),
-    groups.GroupNotFound: Kind("group-not-found", 404, "There is no such group"),
-    templates.TemplateNotFound: Kind("template-not-found", 404, "There is no such template"),
-    webhooks.EndpointNotFound: Kind("webhook-not-found", 404, "There is no such webhook"),
-    access.ApiKeyNotFound: Kind("key-not-found", 404, "There is no such key"),
+    http_requests.RequestUnderWay: Kind("request-under-way", 409, "The same request is in progress"),
+    http_requests.IdempotencyKeyReused: Kind("idempotency-key-reused", 422, "Idempotency key reused"),
+    execution.KeyReused: Kind("idempotency-key-reused", 422, "Idempotency key reused"),
+    errors.JobNotFound: Kind("job-not-found", 404, "Job not found"),
+    errors.RunNotFound: Kind("run-not-found", 404, "Run not found"),
+    errors.WorkerNotFound: Kind("worker-not-found", 404, "Worker not found"),
+    errors.UnknownAgent: Kind("agent-not-found", 404, "Agent not found"),
+    errors.TenantNotFound: Kind("tenant-not-found", 404, "Tenant not found"),
+    errors.BudgetNotFound: Kind("budget-not-found", 404, "Budget not found"),
+    groups.GroupNotFound: Kind("group-not-found", 404, "Group not found"),
+    templates.TemplateNotFound: Kind("template-not-found", 404, "Template not found"),
+    webhooks.EndpointNotFound: Kind("webhook-not-found", 404, "Webhook not found"),
+    access.ApiKeyNotFound: Kind("key-not-found", 404, "API key not found"),
     approvals.ApprovalNotFound: NO_SUCH_APPROVAL,
-    people.UserNotFound: Kind("user-not-found", 404, "There is no such user"),
-    access.AccountNotFound: Kind("user-not-found", 404, "There is no such user"),
-    schedules.ScheduleNotFound: Kind("schedule-not-found", 404, "There is no such schedule"),
-    grants.GrantNotFound: Kind("grant-not-found", 404, "There is no such grant"),
-    execution.ExecutionNotFound: Kind("run-not-found", 404, "There is no such run"),
-    billing.BillingAccountNotFound: Kind("billing-account-not-found", 404, "There is no such billing account"),
-    people.UserNotFound: Kind("user-not-found", 404, "There is no such user"),
-    people.UserGroupNotFound: Kind("user-group-not-found", 404, "There is no such group of people"),
-    errors.RuleNotFound: Kind("rule-not-found", 404, "There is no such rule"),
-    errors.NotFound: Kind("not-found", 404, "There is no such thing"),
-    errors.AlreadyFinished: Kind("already-finished", 409, "The job has ended"),
-    errors.StillRunning: Kind("still-running", 409, "The job has not ended"),
-    groups.GroupKeyReused: Kind("group-key-reused", 409, "The key belongs to another group"),
-    errors.NothingToResume: Kind("nothing-to-resume", 409, "The job has done all its work"),
-    errors.NotHeld: Kind("not-held", 409, "The job is not held"),
-    errors.JobNotQueued: Kind("job-not-queued", 409, "The job does not wait"),
-    errors.QueueBusy: Kind("queue-busy", 409, "The queue is reserved"),
-    errors.WorkerHasEnded: Kind("worker-has-ended", 409, "The worker does not run any more"),
-    errors.TenantExists: Kind("tenant-exists", 409, "There is such a tenant already"),
-    errors.CheckpointCorrupted: Kind("checkpoint-corrupted", 409, "The checkpoint is damaged"),
-    groups.GroupFinished: Kind("group-finished", 409, "The group has ended"),
-    access.AccountExists: Kind("user-exists", 409, "There is such a user already"),
-    approvals.ApprovalClosed: Kind("approval-closed", 409, "Nobody is to be asked any more"),
-    schedules.ScheduleExists: Kind("schedule-exists", 409, "There is such a schedule already"),
-    people.UserGroupExists: Kind("user-group-exists", 409, "There is such a group of people already"),
-    errors.RuleExists: Kind("rule-exists", 409, "There is a rule for the same jobs already"),
-    errors.Conflict: Kind("conflict", 409, "Its state does not allow this"),
-    errors.InvalidInput: Kind("invalid-input", 422, "The input is wrong"),
-    errors.BudgetExhausted: Kind("budget-exhausted", 403, "The budget is spent"),
-    grants.GrantRefused: Kind("grant-refused", 403, "The grant does not allow this"),
-    InvalidSignature: Kind("invalid-signature", 401, "The request does not bear the sign of the service"),
+    people.UserNotFound: Kind("user-not-found", 404, "User not found"),
+    access.AccountNotFound: Kind("user-not-found", 404, "User not found"),
+    schedules.ScheduleNotFound: Kind("schedule-not-found", 404, "Schedule not found"),
+    grants.GrantNotFound: Kind("grant-not-found", 404, "Grant not found"),
+    execution.ExecutionNotFound: Kind("run-not-found", 404, "Run not found"),
+    billing.BillingAccountNotFound: Kind("billing-account-not-found", 404, "Billing account not found"),
+    people.UserGroupNotFound: Kind("user-group-not-found", 404, "User group not found"),
+    errors.RuleNotFound: Kind("rule-not-found", 404, "Retention rule not found"),
+    errors.NotFound: Kind("not-found", 404, "Not found"),
+    errors.AlreadyFinished: Kind("already-finished", 409, "Job already finished"),
+    errors.StillRunning: Kind("still-running", 409, "Job not finished"),
+    groups.GroupKeyReused: Kind("group-key-reused", 409, "Key used by another group"),
+    errors.NothingToResume: Kind("nothing-to-resume", 409, "Job already completed"),
+    errors.NotHeld: Kind("not-held", 409, "Job not held"),
+    errors.JobNotQueued: Kind("job-not-queued", 409, "Job not queued"),
+    errors.QueueBusy: Kind("queue-busy", 409, "Queue reserved"),
+    errors.WorkerHasEnded: Kind("worker-has-ended", 409, "Worker not running"),
+    errors.TenantExists: Kind("tenant-exists", 409, "Tenant already exists"),
+    errors.CheckpointCorrupted: Kind("checkpoint-corrupted", 409, "Checkpoint corrupted"),
+    groups.GroupFinished: Kind("group-finished", 409, "Group already finished"),
+    access.AccountExists: Kind("user-exists", 409, "User already exists"),
+    approvals.ApprovalClosed: Kind("approval-closed", 409, "Approval closed"),
+    schedules.ScheduleExists: Kind("schedule-exists", 409, "Schedule already exists"),
+    people.UserGroupExists: Kind("user-group-exists", 409, "User group already exists"),
+    errors.RuleExists: Kind("rule-exists", 409, "Retention rule already exists"),
+    errors.Conflict: Kind("conflict", 409, "Conflict"),
+    errors.InvalidInput: Kind("invalid-input", 422, "Invalid input"),
+    errors.BudgetExhausted: Kind("budget-exhausted", 403, "Budget exhausted"),
+    grants.GrantRefused: Kind("grant-refused", 403, "Not allowed by the grant"),
+    InvalidSignature: Kind("invalid-signature", 401, "Invalid signature"),
     errors.Denied: Kind("denied", 403, "Not allowed"),
-    errors.Unavailable: Kind("unavailable", 503, "Not available now"),
-    errors.CortexError: Kind("unexpected", 500, "Something unexpected happened"),
+    errors.Unavailable: Kind("unavailable", 503, "Not available"),
+    errors.CortexError: Kind("unexpected", 500, "Unexpected error"),
 }
 
-MALFORMED = Kind("malformed", 400, "The request cannot be read")
-NO_SUCH_ROUTE = Kind("no-such-route", 404, "There is nothing at this address")
-METHOD_NOT_ALLOWED = Kind("method-not-allowed", 405, "This address does not take this method")
-TOO_LARGE = Kind("body-too-large", 413, "The body is too large")
-TOO_SLOW = Kind("body-too-slow", 408, "The body did not arrive in time")
-WRONG_HOST = Kind("wrong-host", 421, "This server does not answer for that host")
-COOKIES_TOO_LARGE = Kind("cookies-too-large", 431, "The cookies are too large")
-UNEXPECTED = Kind("unexpected", 500, "Something unexpected happened")
+MALFORMED = Kind("malformed", 400, "Malformed request")
+NO_SUCH_ROUTE = Kind("no-such-route", 404, "Address not found")
+METHOD_NOT_ALLOWED = Kind("method-not-allowed", 405, "Method not allowed")
+TOO_LARGE = Kind("body-too-large", 413, "Body too large")
+TOO_SLOW = Kind("body-too-slow", 408, "Body timeout")
+WRONG_HOST = Kind("wrong-host", 421, "Host not allowed")
+COOKIES_TOO_LARGE = Kind("cookies-too-large", 431, "Cookies too large")
+UNEXPECTED = Kind("unexpected", 500, "Unexpected error")
 OF_APPROVALS = (ALREADY_DECIDED, APPROVAL_EXPIRED, APPROVAL_WITHDRAWN, MAY_NOT_DECIDE)
 OF_HTTP = {kind.status: kind for kind in (MALFORMED, NO_SUCH_ROUTE, METHOD_NOT_ALLOWED, TOO_LARGE, TOO_SLOW)}
 
@@ -163,7 +162,7 @@ def problem_of(error: errors.CortexError, request_id: str | None = None) -> dict
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Whatever happens in a route, the answer is a problem."""
+    """Installs the error handlers: every error in a route becomes a problem document."""
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, errors.CortexError)
@@ -181,7 +180,7 @@ def handle_errors(app: FastAPI) -> None:
 
     async def of_http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        kind = OF_HTTP.get(error.status_code) or Kind("http", error.status_code, "The request was refused")
+        kind = OF_HTTP.get(error.status_code) or Kind("http", error.status_code, "Request rejected")
         headers = dict(error.headers or {})
         if kind is METHOD_NOT_ALLOWED:
             headers["Allow"] = ", ".join(sorted(methods_at(request)))
@@ -189,7 +188,7 @@ def handle_errors(app: FastAPI) -> None:
 
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         log.error("http.unexpected", request_id=id_of(request), exc_info=error)
-        detail = "This is our mistake, not yours. Whoever runs this server finds more in its log, under the request id."
+        detail = "Internal error. The server's log has the details under this request id."
         return _answer(problem(UNEXPECTED, detail, request_id=id_of(request)))
 
     app.add_exception_handler(errors.CortexError, ours)
@@ -199,7 +198,7 @@ def handle_errors(app: FastAPI) -> None:
 
 
 def methods_at(request: Request) -> set[str]:
-    """The methods of all routes with this path. The framework names only those of the first route that it finds."""
+    """The methods of all routes with this path. Starlette reports only those of the first matching route."""
     found: set[str] = set()
     for route in request.app.routes:
         if route.matches(request.scope)[0] is not Match.NONE:
@@ -208,7 +207,7 @@ def methods_at(request: Request) -> set[str]:
 
 
 def field_path(location: Sequence[str | int]) -> str:
-    """`("body", "jobs", 3, "priority")` is `jobs[3].priority`: where it came from is left out, as people know that."""
+    """`("body", "jobs", 3, "priority")` becomes `jobs[3].priority`: the source (body, query) is left out."""
     path = ""
     for part in location[1:]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
@@ -224,7 +223,7 @@ def _answer(document: dict[str, Any], headers: Any = None) -> JSONResponse:
 
 
 def _coded(request: Request, document: dict[str, Any], error: errors.CortexError) -> dict[str, Any]:
-    """Programs that call the execution service go by one word, which ends up in the record of slots."""
+    """Adds `code` for callers of the execution service, who store it with the slot."""
     return {**document, "code": execution.error_code(error)} if request.url.path.startswith(INTERNAL_PREFIX) else document
 
 
@@ -245,7 +244,7 @@ def _headers_for(error: errors.CortexError) -> dict[str, str]:
 
 
 def _message(found: Any) -> str:
-    """pydantic's own words, without the value: it may be a secret."""
+    """The message of pydantic, without the value: it may be a secret."""
     text = str(found["msg"])
     return text.removeprefix("Value error, ")
 
@@ -257,10 +256,10 @@ def _json_trouble(found: Any) -> str:
 def _http_detail(request: Request, kind: Kind, error: HTTPException, headers: dict[str, str]) -> str:
     match kind.code:
         case "no-such-route":
-            return f"There is nothing at {hidden(request.url.path)}. What there is: /docs"
+            return f"There is no route {hidden(request.url.path)}. All routes: /docs"
         case "method-not-allowed":
-            return f"{hidden(request.url.path)} does not take {request.method}. It takes {headers['Allow']}."
+            return f"{hidden(request.url.path)} does not accept {request.method}. It accepts {headers['Allow']}."
         case "malformed":
-            return "The body cannot be read: it must be JSON in UTF-8."
+            return "The body must be JSON in UTF-8."
         case _:
             return str(error.detail)

@@ -86,7 +86,7 @@ def key_named(id_or_prefix: str, keys: Sequence[ApiKey]) -> ApiKey:
         raise ApiKeyNotFound(id_or_prefix)
     if len(found) > 1:
         names = ", ".join(key.prefix for key in found[:3])
-        raise InvalidInput(f"{wanted} fits {len(found)} keys: {names}. Give the id or the prefix.", field="id")
+        raise InvalidInput(f"{wanted} matches {len(found)} keys: {names}. Give the id or the prefix.", field="id")
     return found[0]
 
 

@@ -60,7 +60,7 @@ def endpoint_named(id_or_prefix: str, endpoints: Sequence[Endpoint]) -> Endpoint
     if not found:
         raise EndpointNotFound(prefix)
     if len(found) > 1:
-        raise InvalidInput(f"{prefix} fits {len(found)} webhook endpoints. Give more of the id.", field="id")
+        raise InvalidInput(f"{prefix} matches {len(found)} webhook endpoints. Give more characters of the id.", field="id")
     return found[0]
 
 

@@ -4524,7 +4524,7 @@ begin
     order by c.scope
   loop
     continue when _budget.spent_cents < _budget.budget_cents;
-    raise exception '% "%" has spent % of its budget of % cents, so no new jobs are taken for it; those that wait go on.',
+    raise exception '% "%" has spent % of its budget of % cents, so new jobs are rejected; waiting jobs still run.',
       initcap(_budget.scope), _budget.label, to_char(_budget.spent_cents, 'FM999,999,999,999,999,990'),
       to_char(_budget.budget_cents, 'FM999,999,999,999,999,990')
       using errcode = 'insufficient_privilege',
