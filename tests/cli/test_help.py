@@ -38,7 +38,7 @@ Jobs
   jobs release   Try a job again that is held because its code did not fit.
   jobs fork      Start a job anew from one of its steps, as a new job.
   jobs replay    Compare an agent's code with what is recorded of a job.
-  jobs why       Say why a job is not running.
+  jobs why       Explain why a job is not running.
   jobs move      Move a waiting job within its queue.
   jobs priority  Change the priority of a waiting job.
   runs           Inspect the runs of jobs.
@@ -99,7 +99,7 @@ Commands
   release   Try a job again that is held because its code did not fit.
   fork      Start a job anew from one of its steps, as a new job.
   replay    Compare an agent's code with what is recorded of a job.
-  why       Say why a job is not running.
+  why       Explain why a job is not running.
   move      Move a waiting job within its queue.
   priority  Change the priority of a waiting job.
 

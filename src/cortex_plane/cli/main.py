@@ -69,7 +69,7 @@ COMMANDS = {
     "jobs release": Command("jobs.cli:release", "ID", "Try a job again that is held because its code did not fit."),
     "jobs fork": Command("durable.cli:fork", "ID", "Start a job anew from one of its steps, as a new job."),
     "jobs replay": Command("durable.cli:replay", "ID [APP]", "Compare an agent's code with what is recorded of a job."),
-    "jobs why": Command("queues.cli:why", "ID", "Say why a job is not running."),
+    "jobs why": Command("queues.cli:why", "ID", "Explain why a job is not running."),
     "jobs move": Command("queues.cli:move", "ID", "Move a waiting job within its queue."),
     "jobs priority": Command("queues.cli:priority", "ID PRIORITY", "Change the priority of a waiting job."),
     "runs list": Command("jobs.cli_runs:list_runs", "", "List runs, those of the newest jobs first."),
@@ -78,14 +78,16 @@ COMMANDS = {
         "ID",
         "Show one run: which attempt of which job, on which worker, from when to when, and how it ended.",
     ),
-    "queues list": Command("queues.cli:list_queues", "", "List the queues: how many jobs wait and run, and what is set."),
-    "queues pause": Command("queues.cli:pause", "[QUEUE]", "Pause a queue, an agent or a tenant: nothing more of it is started."),
-    "queues resume": Command("queues.cli:resume", "[QUEUE]", "Let a paused queue, agent or tenant go on."),
+    "queues list": Command("queues.cli:list_queues", "", "List queues with their waiting and running jobs and settings."),
+    "queues pause": Command(
+        "queues.cli:pause", "[QUEUE]", "Pause a queue, an agent or a tenant: its jobs are no longer started."
+    ),
+    "queues resume": Command("queues.cli:resume", "[QUEUE]", "Resume a paused queue, agent or tenant."),
     "queues limit": Command(
-        "queues.cli:limit", "[QUEUE]", "Limit how many jobs of a queue, an agent or a tenant run at a time, over all workers."
+        "queues.cli:limit", "[QUEUE]", "Limit the number of running jobs of a queue, an agent or a tenant, over all workers."
     ),
     "queues fair-share": Command(
-        "queues.cli:fair_share", "QUEUE", "Let the tenants of a queue take turns, however many jobs each has waiting."
+        "queues.cli:fair_share", "QUEUE", "Enable fair share: claims rotate between the tenants of a queue."
     ),
     "queues reservations": Command("queues.cli:reservations", "", "List the queues that are reserved for one job, and by whom."),
     "queues release": Command("queues.cli:release", "RESERVATION", "End a reservation by force. Its job stays in the queue."),
@@ -95,18 +97,22 @@ COMMANDS = {
     "workers drain": Command(
         "worker.cli:drain", "ID", "Ask a worker, wherever it runs, to finish what it has, take nothing more, and end."
     ),
-    "gate close": Command("queues.cli:close", "", "Close the gate: nothing more is started, anywhere, until it is opened."),
-    "gate open": Command("queues.cli:open_gate", "", "Open the gate: waiting jobs start again, in their order."),
+    "gate close": Command("queues.cli:close", "", "Close the gate: no job is started until it is opened."),
+    "gate open": Command("queues.cli:open_gate", "", "Open the gate: waiting jobs start in queue order."),
     "gate status": Command(
         "queues.cli:status", "", "Show whether the gate is open, and everything else that is paused or limited."
     ),
-    "approvals list": Command("approvals.cli:list_approvals", "", "List what waits for people to decide, newest first."),
-    "approvals show": Command("approvals.cli:show", "ID", "Show what is asked, of whom, and how it ended."),
-    "approvals approve": Command("approvals.cli:approve", "ID [ID ...]", "Approve what is asked. The job goes on."),
-    "approvals deny": Command(
-        "approvals.cli:deny", "ID [ID ...]", "Deny what is asked. The job fails, or hears of it, as its agent wants."
+    "approvals list": Command("approvals.cli:list_approvals", "", "List open approval requests, newest first."),
+    "approvals show": Command(
+        "approvals.cli:show", "ID", "Show a request: its details, approvers, votes, notifications and outcome."
     ),
-    "approvals remind": Command("approvals.cli:remind", "ID", "Ask everybody anew who has not voted."),
+    "approvals approve": Command("approvals.cli:approve", "ID [ID ...]", "Approve requests. Their jobs resume."),
+    "approvals deny": Command(
+        "approvals.cli:deny",
+        "ID [ID ...]",
+        'Deny requests. Their jobs fail, or resume with the denial if the agent uses on_denial="raise".',
+    ),
+    "approvals remind": Command("approvals.cli:remind", "ID", "Notify all approvers who have not voted yet again."),
     "templates save": Command(
         "templates.cli:save", "NAME AGENT [PARAMS ...]", "Save a job definition under a name, or change it."
     ),
