@@ -61,7 +61,7 @@ async def test_a_job_of_a_key_that_is_not_due_yet_does_not_block_one_that_is(sce
 
 async def test_a_crowd_of_other_keys_that_are_not_due_does_not_delay_one_that_is(scene: Scene) -> None:
     """Submitted inside a transaction, as the jobs of schedules are."""
-    database: Any = scene.store._database  # type: ignore[attr-defined]
+    database: Any = scene.store.database
     later, due = await scene.new_job(delay_seconds=60.0), await scene.new_job(serial_key="k")
     crowd = [replace(later, id=JobId(new_id()), serial_key=f"k{number}") for number in range(300)]
     await database.transact(lambda: submit_keyed(crowd))
