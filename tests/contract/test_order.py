@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cortex_plane.errors import Conflict, InvalidInput, JobNotFound, JobNotQueued
@@ -81,14 +81,18 @@ def test_between_is_strictly_between_or_nothing(low: int, gap: int, room_above: 
     above=st.lists(st.integers(0, 30), min_size=1, max_size=20),
     is_open=st.booleans(),
 )
+@example(below=[0], above=[0, 2], is_open=False)
+@example(below=[0], above=[0, 3], is_open=False)
+@example(below=[0], above=[1, 2], is_open=False)
 def test_room_is_made_without_changing_the_order(below: list[int], above: list[int], is_open: bool) -> None:
     lower, upper = [-sum(below[:count]) for count in range(1, len(below) + 1)], list(accumulate(above))
     shift = make_room(lower, upper, below_is_open=is_open)
 
     if shift is None:
+        lacking = max(0, 2 - (upper[0] - lower[0]))
         assert not is_open
-        assert lower[0] - lower[-1] < len(lower)
-        assert upper[-1] - upper[0] < len(upper)
+        assert all(lower[0] - one - count < lacking for count, one in enumerate(lower) if count)
+        assert all(one - upper[0] - count < lacking for count, one in enumerate(upper) if count)
         return
     side = lower if shift.down else upper
     changed = [*shift.positions, *side[len(shift.positions) :]]
@@ -221,7 +225,7 @@ async def test_impossible_moves_change_nothing(scene: Scene, raw: Raw) -> None:
         await move_job(scene.store, UNKNOWN, Place.FRONT)
     with pytest.raises(JobNotFound):
         await move_job(scene.store, job, Place.BEFORE, UNKNOWN)
-    with pytest.raises(InvalidInput, match="need another job"):
+    with pytest.raises(InvalidInput, match="need an anchor job"):
         await move_job(scene.store, job, Place.BEFORE)
     assert await raw("select id, priority, position from cortex.job order by id") == before
 

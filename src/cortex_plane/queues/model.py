@@ -91,8 +91,8 @@ GAP = 100
 MOST_SHIFTED = 256
 """Maximum number of shifted rows, unless there is no free number among them."""
 
-ENOUGH = 16
-"""Free numbers that each shifted row should find, so that the next moves to the same place need no shift."""
+FREE_FOR_EACH_ROW = (16, 8, 4, 2, 1, 0)
+"""Free numbers for each shifted row, best first: with many, the next moves to the same place need no shift."""
 
 
 class Place(StrEnum):
@@ -126,38 +126,39 @@ def make_room(below: Sequence[int], above: Sequence[int], *, below_is_open: bool
     """Shifts rows so that a number becomes free between the last position of `below` and the first of `above`.
 
     Both sequences begin at the gap. The last position of each is a row that stays, except that with `below_is_open` all rows
-    of `below` may be shifted: nothing stands under them. None: there is not one free number on either side.
+    of `below` may be shifted: nothing stands under them. None: neither side has the numbers that the gap lacks.
     """
     down, up = [-position for position in below], list(above)
-    wanted = ENOUGH
-    while wanted:
-        found = [
-            (*fit, is_down)
-            for is_down, rows, is_open in ((False, up, False), (True, down, below_is_open))
-            if (fit := _smallest_fit(rows, is_open, wanted)) is not None
-        ]
+    sides = ((False, up, False), (True, down, below_is_open))
+    lacking = 2 - (above[0] - below[0])
+    for wanted in FREE_FOR_EACH_ROW:
+        found = []
+        for is_down, rows, is_open in sides:
+            fit = _smallest_fit(rows, is_open, at_least=max(wanted, lacking), for_each=wanted)
+            if fit is not None:
+                found.append((*fit, is_down))
         if found:
             count, free, is_down = min(found, key=lambda fit: (fit[0], -fit[1]))
-            shifted = _shifted(down if is_down else up, count, free)
-            return Shift(is_down, tuple(-one for one in shifted) if is_down else shifted)
-        wanted //= 2
+            return _shift(is_down, down if is_down else up, count, free, to_gap=max((free + 1) // 2, lacking))
     return None
 
 
-def _smallest_fit(rows: Sequence[int], is_open: bool, wanted: int) -> tuple[int, int] | None:
-    """How many rows, counted from the gap, have enough free numbers among them and before the next row; and how many."""
+def _smallest_fit(rows: Sequence[int], is_open: bool, at_least: int, for_each: int) -> tuple[int, int] | None:
+    """How many rows, counted from the gap, have enough free numbers among them and before the next row; and how many.
+
+    Enough is `at_least`, and `for_each` more for each row."""
     for count in range(1, len(rows) + is_open):
         free = GAP * (count + 1) if count == len(rows) else rows[count] - rows[0] - count
-        if free >= wanted * (count + 1):
+        if free >= at_least + for_each * count:
             return count, free
     return None
 
 
-def _shifted(rows: Sequence[int], count: int, free: int) -> tuple[int, ...]:
-    """Half of what is free goes to the gap; the rest is spread between the shifted rows."""
-    wall = rows[0] + count + free
-    rest = free - (free + 1) // 2
-    return tuple(wall - left - rest * left // count for left in range(count, 0, -1))
+def _shift(is_down: bool, rows: Sequence[int], count: int, free: int, *, to_gap: int) -> Shift:
+    """Moves the first rows away from the gap. The free numbers that the gap does not get are spread between them."""
+    wall, rest = rows[0] + count + free, free - to_gap
+    shifted = tuple(wall - left - rest * left // count for left in range(count, 0, -1))
+    return Shift(is_down, tuple(-one for one in shifted) if is_down else shifted)
 
 
 # -- queues ------------------------------------------------------------------------------------
