@@ -32,7 +32,7 @@ async def test_a_name_is_given_once_however_many_ask(scene: Scene) -> None:
 
     assert sum(isinstance(answer, str) for answer in answers) == 1
     assert sum(isinstance(answer, TenantExists) for answer in answers) == 7
-    with pytest.raises(TenantExists, match='There is a tenant "default" already'):
+    with pytest.raises(TenantExists, match='Tenant "default" already exists'):
         await add_tenant(scene.store, new_id, "default")
 
 

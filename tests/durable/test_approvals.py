@@ -262,7 +262,7 @@ async def test_the_outcome_of_an_expiry_is_the_gates_choice(plane: TestPlane, pe
         ({"summary": ""}, "summary must be text"),
         ({"approvers": "nobody"}, 'there is no user "nobody"'),
         ({"approvers": "group:ops"}, 'there is no group "ops"'),
-        ({"approvers": []}, "nobody could decide"),
+        ({"approvers": []}, "no one could decide"),
         ({"approvers": "alice", "quorum": 2}, "only 1 may decide"),
         ({"quorum": 0}, "quorum must be a whole number"),
         ({"ttl": -1}, "ttl must be a number of seconds"),

@@ -83,7 +83,7 @@ async def test_what_is_no_compiled_graph_is_refused_with_advice(plane: TestPlane
     stops = StateGraph(State).add_node("write", says("write")).add_edge(START, "write").compile(interrupt_before=["write"])
 
     for wrong, advice in [
-        (StateGraph(State), "compile it first"),
+        (StateGraph(State), "must be compiled first"),
         (lambda: None, r"pip install 'cortex-plane\[langgraph\]'"),
         (stops, "Call interrupt\\(\\) inside the node instead"),
         (line_of(("inner", stops)), "Call interrupt\\(\\) inside the node instead"),

@@ -320,7 +320,7 @@ async def test_a_channel_that_is_not_configured_names_its_setting(office: Office
     job = await office.asked("alice")
     [part] = await office.parts()
 
-    with pytest.raises(PermanentFailure, match=f"Set {setting} for all workers, then: cortex jobs retry {part.id}"):
+    with pytest.raises(PermanentFailure, match=f"Set {setting} for all workers, then run: cortex jobs retry {part.id}"):
         await code.handler(context(part.id), **part.payload)
     assert await job.status() is JobStatus.WAITING_FOR_APPROVAL
 

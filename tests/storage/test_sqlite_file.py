@@ -243,7 +243,7 @@ async def test_a_disk_that_is_full_is_called_by_its_name_and_nothing_is_half_don
     scene = Scene(store, ManualClock())
     await scene.submit()
     await store.database.session.run(lambda connection: connection.execute("pragma max_page_count = 1").get)
-    with pytest.raises(StorageFull, match="free some space"):
+    with pytest.raises(StorageFull, match="Free some space"):
         await scene.submit(payload='{"text":"' + "x" * 500_000 + '"}')
 
     assert len(await store.jobs.list()) == 1
