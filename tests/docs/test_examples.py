@@ -128,7 +128,7 @@ def test_every_command_that_a_sentence_names_exists() -> None:
     unknown = [
         f"{path.name}: cortex {words}"
         for path, text in texts.items()
-        for words in re.findall(r"`cortex ((?:[a-z]+ ?)+)", text)
+        for words in re.findall(r"`cortex ((?:[a-z-]+ ?)+)", text)
         if not _exists(words.split())
     ]
 

@@ -204,7 +204,7 @@ async def _on_a_page(house: House, one: Try, path: str, **fields: str) -> str:
         answer = await browser.post(path, data=form)
         assert answer.status_code == 303, answer.text
         _, text = json.loads(urlsafe_b64decode(answer.cookies[NOTE]))
-    return _of_text(text.removeprefix("Decided 0. 1 could not be: "))
+    return _of_text(text.removeprefix("Decided 0. 1 could not be decided: "))
 
 
 async def command_line(house: House, one: Try) -> str:
@@ -319,7 +319,8 @@ def _named(answer: Answer) -> str:
 def _of_text(text: str) -> str:
     for begin, word in (
         ("You have already voted", "not allowed"),
-        ("You have", "decided"),
+        ("You approved it", "decided"),
+        ("You denied it", "decided"),
         ("Decided 1.", "decided"),
         ("Your approval counts", "recorded"),
         ("It was already", "already"),
