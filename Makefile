@@ -100,6 +100,7 @@ bench-scale: setup
 	@$(BIN)/python -m bench.steered
 	@$(BIN)/python -m bench.steered --store sqlite
 	@$(BIN)/python -m bench.upkeep
+	@$(BIN)/python -m bench.guards
 	@$(BIN)/python -m bench.ticks
 	@$(BIN)/python -m bench.pages
 	@$(BIN)/python -m bench.streams
